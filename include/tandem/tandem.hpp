@@ -82,4 +82,8 @@
 #include <tandem/ops/onednn/all.hpp>
 #endif
 
+#if defined(TANDEM_SEPARATE_COMPILATION)
+#include <tandem/impl/instances.hpp>
+#endif
+
 #include <tandem/core/letters_back.hpp>

@@ -3960,14 +3960,7 @@ class SharedFailure {
 
   /// Tells nobody: wake() does. Allocates nothing.
   /// @param message  "" where there was no memory for one
-  TANDEM_COLD void set(Kind kind, std::string message) noexcept {
-    std::lock_guard const lock{mutex_};
-    if (kind_ == Kind::none) {
-      kind_ = kind;
-      message_ = std::move(message);
-      failed_.store(true, std::memory_order_release);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void set(Kind kind, std::string message) noexcept;
 
   /// Makes every rank that waits look again. @pre the caller has no group's lock
   inline void wake() const;
@@ -3994,13 +3987,7 @@ class SharedFailure {
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
-  [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const {
-    std::lock_guard const lock{mutex_};
-    if (kind_ == Kind::timed_out && !as_aborted) {
-      throw TimeoutError{text()};
-    }
-    throw AbortedError{text()};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const;
 
   void reset() {
     std::lock_guard const lock{mutex_};
@@ -4041,13 +4028,7 @@ class GroupWait {
   /// In the list for as long as it lives; made and destroyed under the lock.
   class [[nodiscard]] Listed {
    public:
-    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
-      awaited_.behind_ = group_.first_;
-      if (group_.first_ != nullptr) {
-        group_.first_->before_ = &awaited_;
-      }
-      group_.first_ = &awaited_;
-    }
+    TANDEM_ONCE Listed(GroupWait& group, AwaitedBase& awaited);
     Listed(Listed const&) = delete;
     Listed& operator=(Listed const&) = delete;
     ~Listed() {
@@ -4215,6 +4196,32 @@ TANDEM_ONCE std::string SharedFailure::blame(AwaitedBase const& first, int& rank
   }
 }
 
+TANDEM_ONCE void SharedFailure::set(Kind kind, std::string message) noexcept {
+  std::lock_guard const lock{mutex_};
+  if (kind_ == Kind::none) {
+    kind_ = kind;
+    message_ = std::move(message);
+    failed_.store(true, std::memory_order_release);
+  }
+}
+
+TANDEM_ONCE void SharedFailure::raise(bool as_aborted) const {
+  std::lock_guard const lock{mutex_};
+  if (kind_ == Kind::timed_out && !as_aborted) {
+    throw TimeoutError{text()};
+  }
+  throw AbortedError{text()};
+}
+
+TANDEM_ONCE GroupWait::Listed::Listed(GroupWait& group, AwaitedBase& awaited)
+    : group_{group}, awaited_{awaited} {
+  awaited_.behind_ = group_.first_;
+  if (group_.first_ != nullptr) {
+    group_.first_->before_ = &awaited_;
+  }
+  group_.first_ = &awaited_;
+}
+
 }  // namespace tandem::detail
 
 #endif
@@ -4232,18 +4239,7 @@ struct MailBox {
   std::size_t capacity = 0;
 
   /// Room for @p wanted bytes; allocates when a message is larger than all before it.
-  std::byte* room(std::size_t wanted) {
-    if (wanted > capacity) {
-      std::byte* const more = new (std::nothrow) std::byte[wanted];
-      if (more == nullptr) {
-        throw Error{"out of memory: a message asks for " + std::to_string(wanted) +
-                    " bytes; use a smaller batch or more microbatches"};
-      }
-      bytes.reset(more);
-      capacity = wanted;
-    }
-    return bytes.get();
-  }
+  TANDEM_ONCE std::byte* room(std::size_t wanted);
 };
 
 /// All boxes of a group. What fill and drain do to a box is the communicator's affair.
@@ -4317,14 +4313,7 @@ class Mail {
   [[nodiscard]] bool idle() const { return ranks_inside_ == 0; }
 
   /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
-  void clear() {
-    for (Line& line : lines_) {
-      for (MailBox& box : line.boxes) {
-        box.state = MailBox::State::free;
-      }
-      line.sent = line.received;
-    }
-  }
+  TANDEM_ONCE void clear();
 
  private:
   /// The boxes of a pair and direction.
@@ -4367,16 +4356,7 @@ class Mail {
     wait_.notify();
   }
 
-  Line& line_of(int from, int to) {
-    Line& line = lines_[static_cast<std::size_t>(from * ranks_ + to)];
-    if (line.boxes.empty()) {
-      line.boxes.resize(static_cast<std::size_t>(places_));
-      for (int place = 0; place < places_; ++place) {
-        line.boxes[static_cast<std::size_t>(place)].place = place;
-      }
-    }
-    return line;
-  }
+  TANDEM_ONCE Line& line_of(int from, int to);
 
   GroupWait& wait_;
   int ranks_;
@@ -4386,6 +4366,47 @@ class Mail {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::byte* MailBox::room(std::size_t wanted) {
+  if (wanted > capacity) {
+    std::byte* const more = new (std::nothrow) std::byte[wanted];
+    if (more == nullptr) {
+      throw Error{"out of memory: a message asks for " + std::to_string(wanted) +
+                  " bytes; use a smaller batch or more microbatches"};
+    }
+    bytes.reset(more);
+    capacity = wanted;
+  }
+  return bytes.get();
+}
+
+TANDEM_ONCE void Mail::clear() {
+  for (Line& line : lines_) {
+    for (MailBox& box : line.boxes) {
+      box.state = MailBox::State::free;
+    }
+    line.sent = line.received;
+  }
+}
+
+TANDEM_ONCE Mail::Line& Mail::line_of(int from, int to) {
+  Line& line = lines_[static_cast<std::size_t>(from * ranks_ + to)];
+  if (line.boxes.empty()) {
+    line.boxes.resize(static_cast<std::size_t>(places_));
+    for (int place = 0; place < places_; ++place) {
+      line.boxes[static_cast<std::size_t>(place)].place = place;
+    }
+  }
+  return line;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/comm/threads/options.hpp
 
@@ -4503,22 +4524,9 @@ class ThreadsWords {
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
-  [[nodiscard]] TANDEM_COLD std::string last_seen(int rank, ThreadsSlot const& slot,
-                                                  std::uint64_t collectives,
-                                                  std::uint64_t progress) const {
-    std::string text = "; it was last in ";
-    if (slot.message_number > 0) {
-      text += numbered(slot.message, slot.message_number);
-    } else if (slot.used) {
-      text += numbered(slot.call, collectives);
-    } else {
-      text += members_.empty() ? "no collective" : "no call of this group";
-    }
-    if (options_.describe_progress != nullptr) {
-      text.append(", ").append(options_.describe_progress(number_of(rank), progress));
-    }
-    return text;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string last_seen(int rank, ThreadsSlot const& slot,
+                                                              std::uint64_t collectives,
+                                                              std::uint64_t progress) const;
 
  private:
   ThreadsOptions options_;
@@ -4527,6 +4535,31 @@ class ThreadsWords {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string ThreadsWords::last_seen(int rank, ThreadsSlot const& slot,
+                                                std::uint64_t collectives,
+                                                std::uint64_t progress) const {
+  std::string text = "; it was last in ";
+  if (slot.message_number > 0) {
+    text += numbered(slot.message, slot.message_number);
+  } else if (slot.used) {
+    text += numbered(slot.call, collectives);
+  } else {
+    text += members_.empty() ? "no collective" : "no call of this group";
+  }
+  if (options_.describe_progress != nullptr) {
+    text.append(", ").append(options_.describe_progress(number_of(rank), progress));
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -5437,29 +5470,9 @@ struct Normalize {
   float mean[4] = {};
   float std[4] = {};  ///< no default: one above 0 for each channel
 
-  [[nodiscard]] Shape output(Shape const& in) const {
-    expects(in.valid() && channels(in) <= 4, "Normalize: at most 4 channels");
-    for (int c = 0; c < channels(in); ++c) {
-      expects(is_finite(double{mean[c]}) && is_finite(double{std[c]}) && std[c] > 0.0F,
-              "Normalize: give a mean and an std above 0 for each channel, both finite");
-    }
-    for (int c = channels(in); c < 4; ++c) {
-      expects(mean[c] == 0.0F && std[c] == 0.0F,
-              "Normalize: more means or stds are given than the sample has channels; a sample that "
-              "is no image (C, H, W) is one channel, so scale a table's columns by a transform of "
-              "your own");
-    }
-    return in;
-  }
+  TANDEM_ONCE [[nodiscard]] Shape output(Shape const& in) const;
 
-  void apply(std::span<float> x, Shape const& in) const {
-    std::size_t const plane = static_cast<std::size_t>(in.elements() / channels(in));
-    for (std::size_t c = 0; c < static_cast<std::size_t>(channels(in)); ++c) {
-      for (float& value : x.subspan(c * plane, plane)) {
-        value = (value - mean[c]) / std[c];
-      }
-    }
-  }
+  TANDEM_ONCE void apply(std::span<float> x, Shape const& in) const;
 
  private:
   static int channels(Shape const& in) { return in.rank == 3 ? in[0] : 1; }
@@ -5470,41 +5483,10 @@ struct Normalize {
 struct PadTo {
   Shape shape;
 
-  [[nodiscard]] Shape output(Shape const& in) const {
-    expects(detail::is_image(in) && detail::is_image(shape),
-            "PadTo: the sample and the shape to pad to must be images (C, H, W)");
-    detail::Rows const from{in};
-    detail::Rows const to{shape};
-    expects(to.height >= from.height && to.width >= from.width,
-            "PadTo: the image to pad to must be at least as high and wide as the sample");
-    expects(to.channels == from.channels || from.channels == 1,
-            "PadTo: only a single channel can be repeated; else the channels must be equal");
-    return shape;
-  }
+  TANDEM_ONCE [[nodiscard]] Shape output(Shape const& in) const;
 
   /// Rows from the last to the first: none is overwritten before it has been moved.
-  void apply(std::span<float> x, Shape const& in) const {
-    detail::Rows const from{in};
-    detail::Rows const to{shape};
-    std::size_t const top = (to.height - from.height) / 2;
-    std::size_t const left = (to.width - from.width) / 2;
-    for (std::size_t c = to.channels; c-- > 0;) {
-      std::size_t const source = (from.channels == 1 ? 0 : c) * from.height;
-      for (std::size_t r = to.height; r-- > 0;) {
-        float* const row = x.data() + (c * to.height + r) * to.width;
-        if (r < top || r >= top + from.height) {
-          continue;
-        }
-        float const* const moved = x.data() + (source + r - top) * from.width;
-        std::memmove(row + left, moved, from.width * sizeof(float));
-        std::fill(row, row + left, 0.0F);
-        std::fill(row + left + from.width, row + to.width, 0.0F);
-      }
-      float* const plane = x.data() + c * to.height * to.width;
-      std::fill(plane, plane + top * to.width, 0.0F);
-      std::fill(plane + (top + from.height) * to.width, plane + to.height * to.width, 0.0F);
-    }
-  }
+  TANDEM_ONCE void apply(std::span<float> x, Shape const& in) const;
 };
 
 /// Pads an image by `padding` zeros on each side and takes a piece of the original size out of it,
@@ -5512,12 +5494,7 @@ struct PadTo {
 struct RandomCrop {
   int padding = 0;
 
-  [[nodiscard]] Shape output(Shape const& in) const {
-    expects(detail::is_image(in), "RandomCrop: the sample must be an image (C, H, W)");
-    expects(padding >= 0 && padding < in[1] && padding < in[2],
-            "RandomCrop: padding must be at least 0 and below the image's height and width");
-    return in;
-  }
+  TANDEM_ONCE [[nodiscard]] Shape output(Shape const& in) const;
 
   void apply(std::span<float> x, Shape const& in, Random4 const& bits) const {
     auto const places = static_cast<std::uint32_t>(2 * padding + 1);
@@ -5527,30 +5504,7 @@ struct RandomCrop {
 
   /// out(r, c) = in(r + down, c + right), zero outside; in place, since it moves
   /// rows and pixels away from the side that it comes from.
-  static void shift(std::span<float> x, Shape const& in, int down, int right) {
-    int const height = in[1];
-    int const width = in[2];
-    int const kept = width - (right < 0 ? -right : right);
-    for (int channel = 0; channel < in[0]; ++channel) {
-      for (int step = 0; step < height; ++step) {
-        int const r = down >= 0 ? step : height - 1 - step;
-        float* const row = x.data() + (std::ptrdiff_t{channel} * height + r) * width;
-        if (r + down < 0 || r + down >= height) {
-          std::fill(row, row + width, 0.0F);
-          continue;
-        }
-        float const* const from = row + std::ptrdiff_t{down} * width;
-        std::size_t const bytes = static_cast<std::size_t>(kept) * sizeof(float);
-        if (right >= 0) {
-          std::memmove(row, from + right, bytes);
-          std::fill(row + kept, row + width, 0.0F);
-        } else {
-          std::memmove(row - right, from, bytes);
-          std::fill(row, row - right, 0.0F);
-        }
-      }
-    }
-  }
+  TANDEM_ONCE static void shift(std::span<float> x, Shape const& in, int down, int right);
 };
 
 /// Mirrors an image left to right, with probability 1/2.
@@ -5560,17 +5514,118 @@ struct RandomFlip {
     return in;
   }
 
-  void apply(std::span<float> x, Shape const& in, Random4 const& bits) const {
-    if ((bits.word[0] >> 31) == 0) {
-      return;
-    }
-    for (std::ptrdiff_t row = 0; row < in.elements(); row += in[2]) {
-      std::reverse(x.data() + row, x.data() + row + in[2]);
-    }
-  }
+  TANDEM_ONCE void apply(std::span<float> x, Shape const& in, Random4 const& bits) const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Shape Normalize::output(Shape const& in) const {
+  expects(in.valid() && channels(in) <= 4, "Normalize: at most 4 channels");
+  for (int c = 0; c < channels(in); ++c) {
+    expects(is_finite(double{mean[c]}) && is_finite(double{std[c]}) && std[c] > 0.0F,
+            "Normalize: give a mean and an std above 0 for each channel, both finite");
+  }
+  for (int c = channels(in); c < 4; ++c) {
+    expects(mean[c] == 0.0F && std[c] == 0.0F,
+            "Normalize: more means or stds are given than the sample has channels; a sample that "
+            "is no image (C, H, W) is one channel, so scale a table's columns by a transform of "
+            "your own");
+  }
+  return in;
+}
+
+TANDEM_ONCE void Normalize::apply(std::span<float> x, Shape const& in) const {
+  std::size_t const plane = static_cast<std::size_t>(in.elements() / channels(in));
+  for (std::size_t c = 0; c < static_cast<std::size_t>(channels(in)); ++c) {
+    for (float& value : x.subspan(c * plane, plane)) {
+      value = (value - mean[c]) / std[c];
+    }
+  }
+}
+
+TANDEM_ONCE Shape PadTo::output(Shape const& in) const {
+  expects(detail::is_image(in) && detail::is_image(shape),
+          "PadTo: the sample and the shape to pad to must be images (C, H, W)");
+  detail::Rows const from{in};
+  detail::Rows const to{shape};
+  expects(to.height >= from.height && to.width >= from.width,
+          "PadTo: the image to pad to must be at least as high and wide as the sample");
+  expects(to.channels == from.channels || from.channels == 1,
+          "PadTo: only a single channel can be repeated; else the channels must be equal");
+  return shape;
+}
+
+TANDEM_ONCE void PadTo::apply(std::span<float> x, Shape const& in) const {
+  detail::Rows const from{in};
+  detail::Rows const to{shape};
+  std::size_t const top = (to.height - from.height) / 2;
+  std::size_t const left = (to.width - from.width) / 2;
+  for (std::size_t c = to.channels; c-- > 0;) {
+    std::size_t const source = (from.channels == 1 ? 0 : c) * from.height;
+    for (std::size_t r = to.height; r-- > 0;) {
+      float* const row = x.data() + (c * to.height + r) * to.width;
+      if (r < top || r >= top + from.height) {
+        continue;
+      }
+      float const* const moved = x.data() + (source + r - top) * from.width;
+      std::memmove(row + left, moved, from.width * sizeof(float));
+      std::fill(row, row + left, 0.0F);
+      std::fill(row + left + from.width, row + to.width, 0.0F);
+    }
+    float* const plane = x.data() + c * to.height * to.width;
+    std::fill(plane, plane + top * to.width, 0.0F);
+    std::fill(plane + (top + from.height) * to.width, plane + to.height * to.width, 0.0F);
+  }
+}
+
+TANDEM_ONCE Shape RandomCrop::output(Shape const& in) const {
+  expects(detail::is_image(in), "RandomCrop: the sample must be an image (C, H, W)");
+  expects(padding >= 0 && padding < in[1] && padding < in[2],
+          "RandomCrop: padding must be at least 0 and below the image's height and width");
+  return in;
+}
+
+TANDEM_ONCE void RandomCrop::shift(std::span<float> x, Shape const& in, int down, int right) {
+  int const height = in[1];
+  int const width = in[2];
+  int const kept = width - (right < 0 ? -right : right);
+  for (int channel = 0; channel < in[0]; ++channel) {
+    for (int step = 0; step < height; ++step) {
+      int const r = down >= 0 ? step : height - 1 - step;
+      float* const row = x.data() + (std::ptrdiff_t{channel} * height + r) * width;
+      if (r + down < 0 || r + down >= height) {
+        std::fill(row, row + width, 0.0F);
+        continue;
+      }
+      float const* const from = row + std::ptrdiff_t{down} * width;
+      std::size_t const bytes = static_cast<std::size_t>(kept) * sizeof(float);
+      if (right >= 0) {
+        std::memmove(row, from + right, bytes);
+        std::fill(row + kept, row + width, 0.0F);
+      } else {
+        std::memmove(row - right, from, bytes);
+        std::fill(row, row - right, 0.0F);
+      }
+    }
+  }
+}
+
+TANDEM_ONCE void RandomFlip::apply(std::span<float> x, Shape const& in, Random4 const& bits) const {
+  if ((bits.word[0] >> 31) == 0) {
+    return;
+  }
+  for (std::ptrdiff_t row = 0; row < in.elements(); row += in[2]) {
+    std::reverse(x.data() + row, x.data() + row + in[2]);
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -5977,19 +6032,7 @@ class Cifar10 {
  private:
   static constexpr std::size_t file_bytes = 10000 * cifar10_record;
 
-  static std::string located(std::string const& folder) {
-    std::string const inner = folder + "/cifar-10-batches-bin";
-    if (folder_exists(inner)) {
-      return inner;
-    }
-    if (!folder_exists(folder)) {
-      throw FileError{folder,
-                      "there is no such folder; expected the unpacked binary version of CIFAR-10 "
-                      "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
-                      "test_batch.bin"};
-    }
-    return folder;
-  }
+  TANDEM_ONCE static std::string located(std::string const& folder);
 
   TANDEM_ONCE static Cifar10Split read(std::string const& folder,
                                        std::vector<std::string> const& names);
@@ -6066,6 +6109,20 @@ TANDEM_ONCE Cifar10Split Cifar10::read(std::string const& folder,
     records.insert(records.end(), file.begin(), file.end());
   }
   return {std::move(records), folder};
+}
+
+TANDEM_ONCE std::string Cifar10::located(std::string const& folder) {
+  std::string const inner = folder + "/cifar-10-batches-bin";
+  if (folder_exists(inner)) {
+    return inner;
+  }
+  if (!folder_exists(folder)) {
+    throw FileError{folder,
+                    "there is no such folder; expected the unpacked binary version of CIFAR-10 "
+                    "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
+                    "test_batch.bin"};
+  }
+  return folder;
 }
 
 }  // namespace tandem
@@ -6936,22 +6993,10 @@ class BatchProgress {
 
   /// The next batch, of which @p part is to be read; whether a batch is filled by it.
   /// @pre all pieces are claimed, may_open()
-  bool open(BatchPart part) {
-    part_[opened_ % slots] = part;
-    finished_[opened_ % slots] = 0;
-    claimed_ = part.begin;
-    next_ += next_size();
-    ++opened_;
-    return fill();
-  }
+  TANDEM_ONCE bool open(BatchPart part);
 
   /// @pre has_piece()
-  Piece claim() {
-    Piece piece{(opened_ - 1) % slots, claimed_, 0};
-    int const left = part_[piece.slot].end - claimed_;
-    piece.end = claimed_ += std::min(left, piece_);
-    return piece;
-  }
+  TANDEM_ONCE Piece claim();
 
   /// Whether a batch is filled by it.
   [[nodiscard]] bool finish(Piece const& piece) {
@@ -6960,13 +7005,7 @@ class BatchProgress {
   }
 
  private:
-  bool fill() {
-    std::size_t const before = filled_;
-    while (filled_ < opened_ && finished_[filled_ % slots] == part_[filled_ % slots].size()) {
-      ++filled_;
-    }
-    return filled_ != before;
-  }
+  TANDEM_ONCE bool fill();
 
   std::int64_t next_;  // position of the first sample that is in no opened batch
   std::int64_t end_;
@@ -6982,6 +7021,38 @@ class BatchProgress {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool BatchProgress::open(BatchPart part) {
+  part_[opened_ % slots] = part;
+  finished_[opened_ % slots] = 0;
+  claimed_ = part.begin;
+  next_ += next_size();
+  ++opened_;
+  return fill();
+}
+
+TANDEM_ONCE BatchProgress::Piece BatchProgress::claim() {
+  Piece piece{(opened_ - 1) % slots, claimed_, 0};
+  int const left = part_[piece.slot].end - claimed_;
+  piece.end = claimed_ += std::min(left, piece_);
+  return piece;
+}
+
+TANDEM_ONCE bool BatchProgress::fill() {
+  std::size_t const before = filled_;
+  while (filled_ < opened_ && finished_[filled_ % slots] == part_[filled_ % slots].size()) {
+    ++filled_;
+  }
+  return filled_ != before;
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/data/batch_reader.hpp
 
@@ -7242,18 +7313,7 @@ class ReadWatch {
 
   /// Between two waits: reports a sample that has made the wait last longer than @p limit.
   /// @param order  indices of the dataset by position
-  void look(StallLimit const& limit, EpochOrder const& order) {
-    Clock::time_point const now = Clock::now();
-    bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
-    if (std::int64_t const here = position_.load(std::memory_order_relaxed);
-        here < 0 || here != seen_ || stood_still) {
-      seen_ = here;
-      since_ = now;
-    } else if (limit.passed(now - since_)) {
-      report(limit, order, seen_, now - since_);
-      since_ = now;
-    }
-  }
+  TANDEM_ONCE void look(StallLimit const& limit, EpochOrder const& order);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -7291,6 +7351,19 @@ TANDEM_ONCE void ReadWatch::report(StallLimit const& limit, EpochOrder const& or
   } catch (std::exception const&) {  // of the memory
   }
   detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
+}
+
+TANDEM_ONCE void ReadWatch::look(StallLimit const& limit, EpochOrder const& order) {
+  Clock::time_point const now = Clock::now();
+  bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
+  if (std::int64_t const here = position_.load(std::memory_order_relaxed);
+      here < 0 || here != seen_ || stood_still) {
+    seen_ = here;
+    since_ = now;
+  } else if (limit.passed(now - since_)) {
+    report(limit, order, seen_, now - since_);
+    since_ = now;
+  }
 }
 
 }  // namespace tandem
@@ -8093,14 +8166,8 @@ struct Mixup {
     detail::check_mixing("Mixup: give an alpha from 0.01 to 100 and a probability from 0 to 1",
                          alpha, probability);
   }
-  static double mix(std::span<float> x, std::span<float const> other, Shape const& /*shape*/,
-                    double share, Random4 const& /*bits*/) {
-    auto const own = static_cast<float>(share);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = own * x[i] + (1.0F - own) * other[i];
-    }
-    return static_cast<double>(own);
-  }
+  TANDEM_ONCE static double mix(std::span<float> x, std::span<float const> other,
+                                Shape const& /*shape*/, double share, Random4 const& /*bits*/);
 };
 
 /// A rectangle of x becomes that of other: (1 - share) of the area, but for what of it lies outside
@@ -8115,27 +8182,8 @@ struct CutMix {
     detail::check_mixing("CutMix: give an alpha from 0.01 to 100 and a probability from 0 to 1",
                          alpha, probability);
   }
-  static double mix(std::span<float> x, std::span<float const> other, Shape const& shape,
-                    double share, Random4 const& bits) {
-    int const height = shape[1];
-    int const width = shape[2];
-    double const side = std::sqrt(1.0 - share);
-    auto const range = [&](int extent, std::uint32_t word) {
-      int const half = static_cast<int>(extent * side) / 2;
-      int const centre = static_cast<int>(below(word, static_cast<std::uint32_t>(extent)));
-      return std::pair{std::max(centre - half, 0), std::min(centre + half, extent)};
-    };
-    auto const [top, bottom] = range(height, bits.word[0]);
-    auto const [left, right] = range(width, bits.word[1]);
-    for (int c = 0; c < shape[0]; ++c) {
-      for (int r = top; r < bottom; ++r) {
-        std::ptrdiff_t const row = (std::ptrdiff_t{c} * height + r) * width;
-        std::copy(other.begin() + row + left, other.begin() + row + right, x.begin() + row + left);
-      }
-    }
-    double const cut = static_cast<double>(bottom - top) * (right - left);
-    return 1.0 - cut / (static_cast<double>(height) * width);
-  }
+  TANDEM_ONCE static double mix(std::span<float> x, std::span<float const> other,
+                                Shape const& shape, double share, Random4 const& bits);
 };
 
 }  // namespace tandem
@@ -8161,6 +8209,41 @@ TANDEM_ONCE double beta_variate(double alpha, Randomness const& randomness, std:
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double Mixup::mix(std::span<float> x, std::span<float const> other,
+                              Shape const& /*shape*/, double share, Random4 const& /*bits*/) {
+  auto const own = static_cast<float>(share);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = own * x[i] + (1.0F - own) * other[i];
+  }
+  return static_cast<double>(own);
+}
+
+TANDEM_ONCE double CutMix::mix(std::span<float> x, std::span<float const> other, Shape const& shape,
+                               double share, Random4 const& bits) {
+  int const height = shape[1];
+  int const width = shape[2];
+  double const side = std::sqrt(1.0 - share);
+  auto const range = [&](int extent, std::uint32_t word) {
+    int const half = static_cast<int>(extent * side) / 2;
+    int const centre = static_cast<int>(below(word, static_cast<std::uint32_t>(extent)));
+    return std::pair{std::max(centre - half, 0), std::min(centre + half, extent)};
+  };
+  auto const [top, bottom] = range(height, bits.word[0]);
+  auto const [left, right] = range(width, bits.word[1]);
+  for (int c = 0; c < shape[0]; ++c) {
+    for (int r = top; r < bottom; ++r) {
+      std::ptrdiff_t const row = (std::ptrdiff_t{c} * height + r) * width;
+      std::copy(other.begin() + row + left, other.begin() + row + right, x.begin() + row + left);
+    }
+  }
+  double const cut = static_cast<double>(bottom - top) * (right - left);
+  return 1.0 - cut / (static_cast<double>(height) * width);
+}
+
+}  // namespace tandem
 
 #endif
 
@@ -10016,14 +10099,7 @@ class Arenas {
 
   /// So many tables of pointers that live microbatches have different ones, and each of them always
   /// the same slots: microbatch m has table m modulo this number.
-  [[nodiscard]] int tables() const {
-    int count = 1;
-    for (StageLife const& stage : task_.stages) {
-      count = std::lcm(count, std::max(stage.live, 1));
-      count = std::lcm(count, std::max(stage.deferred, 1));
-    }
-    return std::min(count, task_.microbatches);
-  }
+  TANDEM_ONCE [[nodiscard]] int tables() const;
 
   [[nodiscard]] std::int64_t kept_bytes() const {
     return kept_before(static_cast<int>(task_.stages.size()));
@@ -10043,27 +10119,13 @@ class Arenas {
   }
   [[nodiscard]] std::int64_t values_at() const { return task_.chunks * plan_.outgoing_bytes; }
   /// What is to be added to the plan's @p offset of a gradient.
-  [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const {
-    if (offset < plan_.outgoing_bytes) {
-      return slot(table, 0, task_.chunks) * plan_.outgoing_bytes;
-    }
-    int const own =
-        deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
-    return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
-  }
+  TANDEM_ONCE [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const;
 
  private:
   [[nodiscard]] static int slot(int table, int first, int slots) {
     return ((table - first) % slots + slots) % slots;
   }
-  [[nodiscard]] std::int64_t kept_before(int stage) const {
-    std::int64_t sum = 0;
-    for (int s = 0; s < stage; ++s) {
-      sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
-             task_.stages[static_cast<std::size_t>(s)].live;
-    }
-    return sum;
-  }
+  TANDEM_ONCE [[nodiscard]] std::int64_t kept_before(int stage) const;
   [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
   [[nodiscard]] std::int64_t gradients_at() const {
     return values_at() + (shares() ? 0 : plan_.transient_bytes);
@@ -10075,6 +10137,40 @@ class Arenas {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE int Arenas::tables() const {
+  int count = 1;
+  for (StageLife const& stage : task_.stages) {
+    count = std::lcm(count, std::max(stage.live, 1));
+    count = std::lcm(count, std::max(stage.deferred, 1));
+  }
+  return std::min(count, task_.microbatches);
+}
+
+TANDEM_ONCE std::int64_t Arenas::gradient_at(int table, std::int64_t offset) const {
+  if (offset < plan_.outgoing_bytes) {
+    return slot(table, 0, task_.chunks) * plan_.outgoing_bytes;
+  }
+  int const own = deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
+  return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
+}
+
+TANDEM_ONCE std::int64_t Arenas::kept_before(int stage) const {
+  std::int64_t sum = 0;
+  for (int s = 0; s < stage; ++s) {
+    sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
+           task_.stages[static_cast<std::size_t>(s)].live;
+  }
+  return sum;
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/engine/prepare/gradient_plan.hpp
 
@@ -14343,22 +14439,9 @@ class Team {
   /// the same threads for theirs.
   TANDEM_ONCE void start_openmp_threads();
 
-  void run_part(int member) const {
-    std::int64_t const begin = count_ * member / size_;
-    std::int64_t const end = count_ * (member + 1) / size_;
-    if (begin < end) {
-      call_(body_, begin, end);
-    }
-  }
+  TANDEM_ONCE void run_part(int member) const;
 
-  void stop() {
-    stop_.store(true, std::memory_order_relaxed);
-    loop_.fetch_add(1, std::memory_order_release);
-    loop_.notify_all();
-    for (std::thread& member : members_) {
-      member.join();
-    }
-  }
+  TANDEM_ONCE void stop();
 
   TANDEM_ONCE void serve(int member);
 
@@ -14427,6 +14510,23 @@ TANDEM_ONCE void Team::serve(int member) {
     if (working_.fetch_sub(1, std::memory_order_release) == 1) {
       working_.notify_one();
     }
+  }
+}
+
+TANDEM_ONCE void Team::run_part(int member) const {
+  std::int64_t const begin = count_ * member / size_;
+  std::int64_t const end = count_ * (member + 1) / size_;
+  if (begin < end) {
+    call_(body_, begin, end);
+  }
+}
+
+TANDEM_ONCE void Team::stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  loop_.fetch_add(1, std::memory_order_release);
+  loop_.notify_all();
+  for (std::thread& member : members_) {
+    member.join();
   }
 }
 
@@ -17760,45 +17860,7 @@ class RankMicrobatches {
 
   /// Splits a global batch of @p total samples of @p time rows; of chunks all have as many rows, in
   /// all perhaps more than there are. No allocation.
-  void split(int total, Times const& time = {}) {
-    if (total == total_ && time == time_) {
-      return;
-    }
-    int const chunks = batching_.chunks;
-    total_ = total;
-    time_ = time;
-    int before = 0;
-    for (int i = 0; i < global(0); ++i) {
-      before += microbatch_size(total, i, batching_);
-    }
-    bool adds = false;
-    for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
-      adds = adds && m % leaf_ != 0;
-      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      for (int chunk = 0; chunk < chunks; ++chunk) {  // backward ends with the first
-        bool const ends = chunk == 0 && (m + 1) % leaf_ == 0;
-        Times part = time;
-        part.of[0] = (part.of[0] + chunks - 1) / chunks;
-        own_[static_cast<std::size_t>(m * chunks + chunk)] = {
-            .size = size,
-            .first = before,
-            .time = part,
-            .finishes = ends ? leaf : -1,
-            .adds = adds || (chunk + 1 < chunks && size > 0),
-            .position = chunks > 1 ? chunk * part.of[0] : -1,
-            .chunk = chunk};
-      }
-      adds = adds || size > 0;
-      before += size;
-    }
-    for (int& samples : of_copy_) {
-      samples = 0;
-    }
-    for (int i = 0; i < batching_.all_microbatches(); ++i) {
-      of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
-    }
-  }
+  TANDEM_ONCE void split(int total, Times const& time = {});
 
   /// Visits all microbatches of the global batch: f(copy of the model, first sample, samples).
   template <class F>
@@ -17859,6 +17921,54 @@ class RankMicrobatches {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void RankMicrobatches::split(int total, Times const& time) {
+  if (total == total_ && time == time_) {
+    return;
+  }
+  int const chunks = batching_.chunks;
+  total_ = total;
+  time_ = time;
+  int before = 0;
+  for (int i = 0; i < global(0); ++i) {
+    before += microbatch_size(total, i, batching_);
+  }
+  bool adds = false;
+  for (int m = 0; m < batching_.microbatches; ++m) {
+    int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
+    adds = adds && m % leaf_ != 0;
+    int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+    for (int chunk = 0; chunk < chunks; ++chunk) {  // backward ends with the first
+      bool const ends = chunk == 0 && (m + 1) % leaf_ == 0;
+      Times part = time;
+      part.of[0] = (part.of[0] + chunks - 1) / chunks;
+      own_[static_cast<std::size_t>(m * chunks + chunk)] = {
+          .size = size,
+          .first = before,
+          .time = part,
+          .finishes = ends ? leaf : -1,
+          .adds = adds || (chunk + 1 < chunks && size > 0),
+          .position = chunks > 1 ? chunk * part.of[0] : -1,
+          .chunk = chunk};
+    }
+    adds = adds || size > 0;
+    before += size;
+  }
+  for (int& samples : of_copy_) {
+    samples = 0;
+  }
+  for (int i = 0; i < batching_.all_microbatches(); ++i) {
+    of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -17996,15 +18106,7 @@ class SlotTurns {
   }
 
   // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
-  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
-    auto const run = [this](std::vector<int> const& node, int of) {
-      return segment_[node[static_cast<std::size_t>(of)]];
-    };
-    int const earlier = bucket > other ? bucket : other;
-    int const later = bucket + other - earlier;
-    return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
-           run(last_, earlier) == run(first_, later);
-  }
+  TANDEM_ONCE [[nodiscard]] bool are_of_one_run(int bucket, int other) const;
 
   std::vector<int> stage_;  // of each bucket
   int const* segment_;
@@ -18016,6 +18118,24 @@ class SlotTurns {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool SlotTurns::are_of_one_run(int bucket, int other) const {
+  auto const run = [this](std::vector<int> const& node, int of) {
+    return segment_[node[static_cast<std::size_t>(of)]];
+  };
+  int const earlier = bucket > other ? bucket : other;
+  int const later = bucket + other - earlier;
+  return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
+         run(last_, earlier) == run(first_, later);
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -22638,13 +22758,7 @@ struct UpdateRun {
   /// Of a rank that has its part of the states alone: how far before its parameters they stand.
   std::int64_t lag = 0;
 
-  [[nodiscard]] bool alike(UpdateRun const& other) const {
-    return stage == other.stage && role == other.role && rate == other.rate &&
-           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen && clip_set == other.clip_set &&
-           gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
-           other.rows < 0 && missed == other.missed && lag == other.lag;
-  }
+  TANDEM_ONCE [[nodiscard]] bool alike(UpdateRun const& other) const;
 };
 
 namespace detail {
@@ -22847,6 +22961,14 @@ TANDEM_ONCE void merge_runs(std::vector<UpdateRun> const& parameters,
       runs.push_back(run);
     }
   }
+}
+
+TANDEM_ONCE bool UpdateRun::alike(UpdateRun const& other) const {
+  return stage == other.stage && role == other.role && rate == other.rate &&
+         learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+         frozen == other.frozen && clip_set == other.clip_set &&
+         gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
+         other.rows < 0 && missed == other.missed && lag == other.lag;
 }
 
 }  // namespace tandem
@@ -27519,27 +27641,9 @@ struct RuntimeGraph {
         tops{view.nodes > 0 ? view.node[view.nodes - 1].top + 1 : 0},
         result{view.result} {}
 
-  void resize(GraphSize size) {
-    nodes = size.nodes;
-    edges = size.edges;
-    parameters = size.parameters;
-    node.resize(static_cast<std::size_t>(size.nodes));
-    source.resize(static_cast<std::size_t>(size.edges));
-    edge_origin.resize(source.size());
-    parameter.resize(static_cast<std::size_t>(size.parameters));
-  }
+  TANDEM_ONCE void resize(GraphSize size);
   /// Refers to this. @p view  of any graph
-  [[nodiscard]] GraphView view(GraphView view) const {
-    view.nodes = nodes;
-    view.edges = edges;
-    view.parameters = parameters;
-    view.node = node.data();
-    view.source = source.data();
-    view.edge_origin = edge_origin.data();
-    view.parameter = parameter.data();
-    view.result = result;
-    return view;
-  }
+  TANDEM_ONCE [[nodiscard]] GraphView view(GraphView view) const;
 };
 
 template <class T, class G>
@@ -27577,6 +27681,36 @@ void make_room(Numbered<T>& list, int nodes) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void RuntimeGraph::resize(GraphSize size) {
+  nodes = size.nodes;
+  edges = size.edges;
+  parameters = size.parameters;
+  node.resize(static_cast<std::size_t>(size.nodes));
+  source.resize(static_cast<std::size_t>(size.edges));
+  edge_origin.resize(source.size());
+  parameter.resize(static_cast<std::size_t>(size.parameters));
+}
+
+TANDEM_ONCE GraphView RuntimeGraph::view(GraphView view) const {
+  view.nodes = nodes;
+  view.edges = edges;
+  view.parameters = parameters;
+  view.node = node.data();
+  view.source = source.data();
+  view.edge_origin = edge_origin.data();
+  view.parameter = parameter.data();
+  view.result = result;
+  return view;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/graph/spread/wishes.hpp
 
@@ -43947,27 +44081,8 @@ class LogUniformSampler {
   /// Fills @p sample with different classes, in the order in which they were drawn first.
   /// @returns the draws that it took, repeated ones among them
   /// @pre     sample.size() <= classes
-  std::int64_t draw(std::span<std::int32_t> sample, std::uint64_t seed, std::uint32_t step,
-                    std::uint32_t layer) {
-    expects(sample.size() <= seen_.size(),
-            "LogUniformSampler: a sample may have each class once, so at most all of them");
-    std::int64_t tries = 0;
-    Random4 block{};
-    for (std::size_t have = 0; have < sample.size(); ++tries) {
-      if (tries % 2 == 0) {
-        block = LogUniform::block(seed, step, layer, tries);
-      }
-      int const c = law_.of_block(block, tries);
-      if (!seen_[static_cast<std::size_t>(c)]) {
-        seen_[static_cast<std::size_t>(c)] = true;
-        sample[have++] = c;
-      }
-    }
-    for (std::int32_t const c : sample) {
-      seen_[static_cast<std::size_t>(c)] = false;
-    }
-    return tries;
-  }
+  TANDEM_ONCE std::int64_t draw(std::span<std::int32_t> sample, std::uint64_t seed,
+                                std::uint32_t step, std::uint32_t layer);
 
  private:
   LogUniform law_;
@@ -43975,6 +44090,36 @@ class LogUniformSampler {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t LogUniformSampler::draw(std::span<std::int32_t> sample, std::uint64_t seed,
+                                                 std::uint32_t step, std::uint32_t layer) {
+  expects(sample.size() <= seen_.size(),
+          "LogUniformSampler: a sample may have each class once, so at most all of them");
+  std::int64_t tries = 0;
+  Random4 block{};
+  for (std::size_t have = 0; have < sample.size(); ++tries) {
+    if (tries % 2 == 0) {
+      block = LogUniform::block(seed, step, layer, tries);
+    }
+    int const c = law_.of_block(block, tries);
+    if (!seen_[static_cast<std::size_t>(c)]) {
+      seen_[static_cast<std::size_t>(c)] = true;
+      sample[have++] = c;
+    }
+  }
+  for (std::int32_t const c : sample) {
+    seen_[static_cast<std::size_t>(c)] = false;
+  }
+  return tries;
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -43990,19 +44135,7 @@ class LogUniformSample {
         sorted_(static_cast<std::size_t>(count)) {}
 
   /// Draws those of a step and a layer, unless they are there.
-  void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer) {
-    if (tries_ >= 0 && seed == seed_ && step == step_ && layer == layer_) {
-      return;
-    }
-    tries_ = sampler_.draw(drawn_, seed, step, layer);
-    seed_ = seed;
-    step_ = step;
-    layer_ = layer;
-    for (std::size_t i = 0; i < drawn_.size(); ++i) {
-      sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
-    }
-    std::sort(sorted_.begin(), sorted_.end());
-  }
+  TANDEM_ONCE void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer);
 
   /// In the order in which they were drawn first.
   [[nodiscard]] std::span<std::int32_t const> classes() const { return drawn_; }
@@ -44032,6 +44165,29 @@ class LogUniformSample {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void LogUniformSample::draw(std::uint64_t seed, std::uint32_t step,
+                                        std::uint32_t layer) {
+  if (tries_ >= 0 && seed == seed_ && step == step_ && layer == layer_) {
+    return;
+  }
+  tries_ = sampler_.draw(drawn_, seed, step, layer);
+  seed_ = seed;
+  step_ = step;
+  layer_ = layer;
+  for (std::size_t i = 0; i < drawn_.size(); ++i) {
+    sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
+  }
+  std::sort(sorted_.begin(), sorted_.end());
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/kernels/host/sampled_vocabulary.hpp
 
@@ -52640,36 +52796,11 @@ class [[nodiscard]] AtomicFile {
   /// Appends @p bytes.
   /// @throws FileError  the disk is full or broken, or the file larger than this process may write;
   ///                    the previous file is untouched
-  void write(std::span<std::byte const> bytes) {
-    expects_open();
-    size_ += bytes.size();
-    if (size_ > detail::file_size_limit()) {
-      fail("cannot write the new content, which is larger than a file may be here (ulimit -f)",
-           EFBIG);
-    }
-    if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
-      fail("cannot write the new content", error);
-    }
-  }
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
 
   /// Flushes the bytes to the disk and gives the file its name. Call it once, as the last verb.
   /// @throws FileError  some step failed; the text says whether the previous file is untouched
-  void commit() {
-    expects_open();
-    if (::fsync(descriptor_) != 0) {
-      fail("cannot flush the new content to the disk", errno);
-    }
-    if (std::rename(temporary_.c_str(), target_.path.c_str()) != 0) {  // still locked
-      fail("cannot rename the new content to this name", errno);
-    }
-    temporary_.clear();
-    discard();  // what close() could say, fsync() has said
-    if (int const error = detail::sync_folder(target_.folder.c_str()); error != 0) {
-      throw FileError{path_, "the new content is in place, but its folder cannot be flushed (" +
-                                 std::generic_category().message(error) +
-                                 "): a power failure may bring the previous file back"};
-    }
-  }
+  TANDEM_ONCE void commit();
 
   [[nodiscard]] std::string const& path() const noexcept { return path_; }
 
@@ -52681,25 +52812,7 @@ class [[nodiscard]] AtomicFile {
 
   // Whether there is a new file of this name, which is ours: not one that another process took for
   // a dead one's and removed before it was locked.
-  bool create(std::string name) {
-    int const descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                                  target_.exists ? 0600 : 0666);  // until the owner is known
-    if (descriptor < 0) {
-      if (errno != EEXIST && errno != EINTR) {
-        fail("cannot create a temporary file beside it", errno);
-      }
-      return false;
-    }
-    bool const taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    struct ::stat status {};
-    if (taken || (::fstat(descriptor, &status) == 0 && status.st_nlink == 0)) {
-      static_cast<void>(::close(descriptor));
-      return false;
-    }
-    descriptor_ = descriptor;
-    temporary_ = std::move(name);
-    return true;
-  }
+  TANDEM_ONCE bool create(std::string name);
 
   TANDEM_ONCE void keep_owner_and_mode();
 
@@ -52709,15 +52822,7 @@ class [[nodiscard]] AtomicFile {
                                "; the previous file, if there was one, is untouched"};
   }
 
-  void discard() noexcept {
-    if (descriptor_ >= 0) {
-      static_cast<void>(::close(std::exchange(descriptor_, -1)));
-    }
-    if (!temporary_.empty()) {
-      static_cast<void>(::unlink(temporary_.c_str()));
-      temporary_.clear();
-    }
-  }
+  TANDEM_ONCE void discard() noexcept;
 
   std::string path_;
   detail::AtomicTarget target_;  // the file at the end of links
@@ -52787,6 +52892,65 @@ TANDEM_ONCE void AtomicFile::keep_owner_and_mode() {
   }
   if (::fchmod(descriptor_, target_.mode) != 0) {
     fail("cannot give the new content the permissions of the file that is there", errno);
+  }
+}
+
+TANDEM_ONCE void AtomicFile::write(std::span<std::byte const> bytes) {
+  expects_open();
+  size_ += bytes.size();
+  if (size_ > detail::file_size_limit()) {
+    fail("cannot write the new content, which is larger than a file may be here (ulimit -f)",
+         EFBIG);
+  }
+  if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
+    fail("cannot write the new content", error);
+  }
+}
+
+TANDEM_ONCE void AtomicFile::commit() {
+  expects_open();
+  if (::fsync(descriptor_) != 0) {
+    fail("cannot flush the new content to the disk", errno);
+  }
+  if (std::rename(temporary_.c_str(), target_.path.c_str()) != 0) {  // still locked
+    fail("cannot rename the new content to this name", errno);
+  }
+  temporary_.clear();
+  discard();  // what close() could say, fsync() has said
+  if (int const error = detail::sync_folder(target_.folder.c_str()); error != 0) {
+    throw FileError{path_, "the new content is in place, but its folder cannot be flushed (" +
+                               std::generic_category().message(error) +
+                               "): a power failure may bring the previous file back"};
+  }
+}
+
+TANDEM_ONCE bool AtomicFile::create(std::string name) {
+  int const descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                                target_.exists ? 0600 : 0666);  // until the owner is known
+  if (descriptor < 0) {
+    if (errno != EEXIST && errno != EINTR) {
+      fail("cannot create a temporary file beside it", errno);
+    }
+    return false;
+  }
+  bool const taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  struct ::stat status {};
+  if (taken || (::fstat(descriptor, &status) == 0 && status.st_nlink == 0)) {
+    static_cast<void>(::close(descriptor));
+    return false;
+  }
+  descriptor_ = descriptor;
+  temporary_ = std::move(name);
+  return true;
+}
+
+TANDEM_ONCE void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) {
+    static_cast<void>(::close(std::exchange(descriptor_, -1)));
+  }
+  if (!temporary_.empty()) {
+    static_cast<void>(::unlink(temporary_.c_str()));
+    temporary_.clear();
   }
 }
 
@@ -53141,13 +53305,7 @@ class [[nodiscard]] SafetensorsWriter {
   /// two tensors, so that a tensor of the wrong size does not shift those after it.
   /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
   /// @throws FileError      the disk is full or broken; the previous file is untouched
-  void write(std::span<std::byte const> bytes) {
-    auto const size = static_cast<std::int64_t>(bytes.size());
-    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
-    file_.write(bytes);
-    missing_ -= size;
-    to_next_incomplete();
-  }
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
 
   /// Gives the file its name. Without it the previous file stays.
   /// @throws ContractError  a tensor still lacks bytes
@@ -53277,6 +53435,14 @@ TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView
     }
   }
   writer.finish();
+}
+
+TANDEM_ONCE void SafetensorsWriter::write(std::span<std::byte const> bytes) {
+  auto const size = static_cast<std::int64_t>(bytes.size());
+  expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
+  file_.write(bytes);
+  missing_ -= size;
+  to_next_incomplete();
 }
 
 }  // namespace tandem
@@ -53436,51 +53602,10 @@ namespace tandem {
 class Xxhash64 {
  public:
   /// Appends @p bytes.
-  void add(std::span<std::byte const> bytes) noexcept {
-    total_ += bytes.size();
-    if (waiting_ + bytes.size() < block) {
-      append(bytes);
-      return;
-    }
-    if (waiting_ > 0) {
-      std::size_t const missing = block - waiting_;
-      append(bytes.first(missing));
-      bytes = bytes.subspan(missing);
-      take_block(buffer_);
-      waiting_ = 0;
-    }
-    for (; bytes.size() >= block; bytes = bytes.subspan(block)) {
-      take_block(bytes.data());
-    }
-    append(bytes);
-  }
+  TANDEM_ONCE void add(std::span<std::byte const> bytes) noexcept;
 
   /// The checksum of all bytes so far; more may follow.
-  [[nodiscard]] std::uint64_t digest() const noexcept {
-    std::uint64_t hash = prime5;
-    if (total_ >= block) {
-      hash = std::rotl(lane_[0], 1) + std::rotl(lane_[1], 7) + std::rotl(lane_[2], 12) +
-             std::rotl(lane_[3], 18);
-      for (std::uint64_t const lane : lane_) {
-        hash = (hash ^ round(0, lane)) * prime1 + prime4;
-      }
-    }
-    hash += total_;
-    std::size_t at = 0;
-    for (; at + 8 <= waiting_; at += 8) {
-      hash = std::rotl(hash ^ round(0, word<std::uint64_t>(buffer_ + at)), 27) * prime1 + prime4;
-    }
-    if (at + 4 <= waiting_) {
-      hash = std::rotl(hash ^ word<std::uint32_t>(buffer_ + at) * prime1, 23) * prime2 + prime3;
-      at += 4;
-    }
-    for (; at < waiting_; ++at) {
-      hash = std::rotl(hash ^ std::to_integer<std::uint64_t>(buffer_[at]) * prime5, 11) * prime1;
-    }
-    hash = (hash ^ hash >> 33) * prime2;
-    hash = (hash ^ hash >> 29) * prime3;
-    return hash ^ hash >> 32;
-  }
+  TANDEM_ONCE [[nodiscard]] std::uint64_t digest() const noexcept;
 
  private:
   static constexpr std::size_t block = 32;
@@ -53510,20 +53635,10 @@ class Xxhash64 {
     return std::rotl(lane + input * prime2, 31) * prime1;
   }
 
-  void take_block(std::byte const* at) noexcept {
-    for (std::uint64_t& lane : lane_) {
-      lane = round(lane, word<std::uint64_t>(at));
-      at += 8;
-    }
-  }
+  TANDEM_ONCE void take_block(std::byte const* at) noexcept;
 
   // @pre there is room
-  void append(std::span<std::byte const> bytes) noexcept {
-    if (!bytes.empty()) {
-      std::memcpy(buffer_ + waiting_, bytes.data(), bytes.size());
-      waiting_ += bytes.size();
-    }
-  }
+  TANDEM_ONCE void append(std::span<std::byte const> bytes) noexcept;
 
   std::uint64_t lane_[4] = {prime1 + prime2, prime2, 0, 0 - prime1};
   std::uint64_t total_ = 0;
@@ -53532,6 +53647,73 @@ class Xxhash64 {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void Xxhash64::add(std::span<std::byte const> bytes) noexcept {
+  total_ += bytes.size();
+  if (waiting_ + bytes.size() < block) {
+    append(bytes);
+    return;
+  }
+  if (waiting_ > 0) {
+    std::size_t const missing = block - waiting_;
+    append(bytes.first(missing));
+    bytes = bytes.subspan(missing);
+    take_block(buffer_);
+    waiting_ = 0;
+  }
+  for (; bytes.size() >= block; bytes = bytes.subspan(block)) {
+    take_block(bytes.data());
+  }
+  append(bytes);
+}
+
+TANDEM_ONCE std::uint64_t Xxhash64::digest() const noexcept {
+  std::uint64_t hash = prime5;
+  if (total_ >= block) {
+    hash = std::rotl(lane_[0], 1) + std::rotl(lane_[1], 7) + std::rotl(lane_[2], 12) +
+           std::rotl(lane_[3], 18);
+    for (std::uint64_t const lane : lane_) {
+      hash = (hash ^ round(0, lane)) * prime1 + prime4;
+    }
+  }
+  hash += total_;
+  std::size_t at = 0;
+  for (; at + 8 <= waiting_; at += 8) {
+    hash = std::rotl(hash ^ round(0, word<std::uint64_t>(buffer_ + at)), 27) * prime1 + prime4;
+  }
+  if (at + 4 <= waiting_) {
+    hash = std::rotl(hash ^ word<std::uint32_t>(buffer_ + at) * prime1, 23) * prime2 + prime3;
+    at += 4;
+  }
+  for (; at < waiting_; ++at) {
+    hash = std::rotl(hash ^ std::to_integer<std::uint64_t>(buffer_[at]) * prime5, 11) * prime1;
+  }
+  hash = (hash ^ hash >> 33) * prime2;
+  hash = (hash ^ hash >> 29) * prime3;
+  return hash ^ hash >> 32;
+}
+
+TANDEM_ONCE void Xxhash64::take_block(std::byte const* at) noexcept {
+  for (std::uint64_t& lane : lane_) {
+    lane = round(lane, word<std::uint64_t>(at));
+    at += 8;
+  }
+}
+
+TANDEM_ONCE void Xxhash64::append(std::span<std::byte const> bytes) noexcept {
+  if (!bytes.empty()) {
+    std::memcpy(buffer_ + waiting_, bytes.data(), bytes.size());
+    waiting_ += bytes.size();
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -53802,102 +53984,20 @@ class JsonReader {
   }
 
   /// Reads a string; the result is UTF-8, its escapes resolved.
-  [[nodiscard]] std::string string() {
-    expect('"', "a string");
-    std::string out;
-    while (true) {
-      if (at_ == text_.size()) {
-        fail("the string is not closed");
-      }
-      char const c = text_[at_];
-      if (c == '"') {
-        ++at_;
-        return out;
-      }
-      if (c == '\\') {
-        append_escape(out);
-        continue;
-      }
-      if (static_cast<unsigned char>(c) < 0x20) {
-        fail("a control character in a string; write it as \\u and four digits");
-      }
-      std::size_t const length = utf8_length(text_.substr(at_));
-      if (length == 0) {
-        fail("the string is not UTF-8");
-      }
-      out += text_.substr(at_, length);
-      at_ += length;
-    }
-  }
+  TANDEM_ONCE [[nodiscard]] std::string string();
 
   /// Reads an integer from 0 to 2^63 - 1, without sign, fraction or exponent.
-  [[nodiscard]] std::int64_t natural() {
-    constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
-    skip_blanks();
-    std::size_t const begin = at_;
-    std::int64_t value = 0;
-    for (; is_digit(peek()); ++at_) {
-      std::int64_t const digit = peek() - '0';
-      if (value > (largest - digit) / 10) {
-        fail("the number is larger than 2^63 - 1");
-      }
-      value = 10 * value + digit;
-    }
-    if (at_ == begin) {
-      fail(peek() == '-' ? "the number is negative; it must be a non-negative integer"
-                         : "expected a non-negative integer");
-    }
-    if (text_[begin] == '0' && at_ > begin + 1) {
-      fail("the number begins with a zero");
-    }
-    if (peek() == '.' || peek() == 'e' || peek() == 'E') {
-      fail("the number has a fraction or an exponent; it must be a non-negative integer");
-    }
-    return value;
-  }
+  TANDEM_ONCE [[nodiscard]] std::int64_t natural();
 
   /// Passes over `null` if it is next. @returns whether it was
-  [[nodiscard]] bool null() {
-    skip_blanks();
-    bool const found = text_.substr(at_, 4) == "null";
-    at_ += found ? 4 : 0;
-    return found;
-  }
+  TANDEM_ONCE [[nodiscard]] bool null();
 
   /// Passes over a value of any kind. Brackets, commas and strings are checked; numbers and words,
   /// such as Python's NaN, are not.
-  void skip() {
-    std::string open;  // the brackets that are still to be closed
-    do {
-      skip_blanks();
-      if (peek() == '{' || peek() == '[') {
-        open += text_[at_++] == '{' ? '}' : ']';
-        if (accept(open.back())) {
-          open.pop_back();
-        } else {
-          skip_key(open);
-          continue;
-        }
-      } else if (peek() == '"') {
-        static_cast<void>(string());
-      } else {
-        skip_word();
-      }
-      while (!open.empty() && !accept(',')) {
-        expect(open.back(), open.back() == '}' ? "',' or '}'" : "',' or ']'");
-        open.pop_back();
-      }
-      skip_key(open);
-    } while (!open.empty());
-  }
+  TANDEM_ONCE void skip();
 
   /// Checks that only blanks are left.
-  void end() {
-    skip_blanks();
-    if (at_ != text_.size()) {
-      fail("expected nothing more");
-    }
-  }
+  TANDEM_ONCE void end();
 
   /// @throws FileError  always: "the header is wrong at byte N: @p what", or what part it is
   [[noreturn]] void fail(std::string const& what) const {
@@ -53907,27 +54007,10 @@ class JsonReader {
 
  private:
   // Before a member of the innermost bracket, if that is an object's.
-  void skip_key(std::string const& open) {
-    if (open.ends_with('}')) {
-      static_cast<void>(string());
-      expect(':', "':' after the key");
-    }
-  }
+  TANDEM_ONCE void skip_key(std::string const& open);
 
   // A number, true, false, null or the like.
-  void skip_word() {
-    std::size_t const begin = at_;
-    auto const is_of_word = [](char c) {
-      return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
-             c == '-' || c == '.';
-    };
-    while (is_of_word(peek())) {
-      ++at_;
-    }
-    if (at_ == begin) {
-      fail("expected a value");
-    }
-  }
+  TANDEM_ONCE void skip_word();
 
   static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -53940,14 +54023,7 @@ class JsonReader {
     }
   }
 
-  bool accept(char token) {
-    skip_blanks();
-    if (peek() != token) {
-      return false;
-    }
-    ++at_;
-    return true;
-  }
+  TANDEM_ONCE bool accept(char token);
 
   void expect(char token, char const* what) {
     if (!accept(token)) {
@@ -53955,45 +54031,10 @@ class JsonReader {
     }
   }
 
-  void append_escape(std::string& out) {
-    constexpr std::string_view letters = "\"\\/bfnrt";
-    constexpr std::string_view meaning = "\"\\/\b\f\n\r\t";
-    char const letter = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
-    if (std::size_t const which = letters.find(letter); which != std::string_view::npos) {
-      out += meaning[which];
-      at_ += 2;
-      return;
-    }
-    std::uint32_t point = escaped_unit();
-    if (point >= 0xD800 && point < 0xDC00) {  // the first half of a surrogate pair
-      std::uint32_t const low = escaped_unit();
-      if (low < 0xDC00 || low > 0xDFFF) {
-        fail("half of a surrogate pair in a string");
-      }
-      point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
-    } else if (point >= 0xDC00 && point <= 0xDFFF) {
-      fail("half of a surrogate pair in a string");
-    }
-    append_utf8(out, point);
-  }
+  TANDEM_ONCE void append_escape(std::string& out);
 
   /// Reads `\uXXXX`.
-  std::uint32_t escaped_unit() {
-    if (text_.substr(at_, 2) != "\\u" || text_.size() - at_ < 6) {
-      fail("expected an escape: one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t, or \\u and four digits");
-    }
-    std::uint32_t unit = 0;
-    for (std::size_t const end = (at_ += 2) + 4; at_ < end; ++at_) {
-      char const c = text_[at_];
-      char const lower = static_cast<char>(c | 0x20);
-      bool const letter = lower >= 'a' && lower <= 'f';
-      if (!is_digit(c) && !letter) {
-        fail("expected a hexadecimal digit");
-      }
-      unit = 16 * unit + static_cast<std::uint32_t>(letter ? lower - 'a' + 10 : c - '0');
-    }
-    return unit;
-  }
+  TANDEM_ONCE std::uint32_t escaped_unit();
 
   std::string_view text_;
   std::string path_;
@@ -54003,6 +54044,175 @@ class JsonReader {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string JsonReader::string() {
+  expect('"', "a string");
+  std::string out;
+  while (true) {
+    if (at_ == text_.size()) {
+      fail("the string is not closed");
+    }
+    char const c = text_[at_];
+    if (c == '"') {
+      ++at_;
+      return out;
+    }
+    if (c == '\\') {
+      append_escape(out);
+      continue;
+    }
+    if (static_cast<unsigned char>(c) < 0x20) {
+      fail("a control character in a string; write it as \\u and four digits");
+    }
+    std::size_t const length = utf8_length(text_.substr(at_));
+    if (length == 0) {
+      fail("the string is not UTF-8");
+    }
+    out += text_.substr(at_, length);
+    at_ += length;
+  }
+}
+
+TANDEM_ONCE std::int64_t JsonReader::natural() {
+  constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
+  skip_blanks();
+  std::size_t const begin = at_;
+  std::int64_t value = 0;
+  for (; is_digit(peek()); ++at_) {
+    std::int64_t const digit = peek() - '0';
+    if (value > (largest - digit) / 10) {
+      fail("the number is larger than 2^63 - 1");
+    }
+    value = 10 * value + digit;
+  }
+  if (at_ == begin) {
+    fail(peek() == '-' ? "the number is negative; it must be a non-negative integer"
+                       : "expected a non-negative integer");
+  }
+  if (text_[begin] == '0' && at_ > begin + 1) {
+    fail("the number begins with a zero");
+  }
+  if (peek() == '.' || peek() == 'e' || peek() == 'E') {
+    fail("the number has a fraction or an exponent; it must be a non-negative integer");
+  }
+  return value;
+}
+
+TANDEM_ONCE bool JsonReader::null() {
+  skip_blanks();
+  bool const found = text_.substr(at_, 4) == "null";
+  at_ += found ? 4 : 0;
+  return found;
+}
+
+TANDEM_ONCE void JsonReader::skip() {
+  std::string open;  // the brackets that are still to be closed
+  do {
+    skip_blanks();
+    if (peek() == '{' || peek() == '[') {
+      open += text_[at_++] == '{' ? '}' : ']';
+      if (accept(open.back())) {
+        open.pop_back();
+      } else {
+        skip_key(open);
+        continue;
+      }
+    } else if (peek() == '"') {
+      static_cast<void>(string());
+    } else {
+      skip_word();
+    }
+    while (!open.empty() && !accept(',')) {
+      expect(open.back(), open.back() == '}' ? "',' or '}'" : "',' or ']'");
+      open.pop_back();
+    }
+    skip_key(open);
+  } while (!open.empty());
+}
+
+TANDEM_ONCE void JsonReader::end() {
+  skip_blanks();
+  if (at_ != text_.size()) {
+    fail("expected nothing more");
+  }
+}
+
+TANDEM_ONCE void JsonReader::skip_key(std::string const& open) {
+  if (open.ends_with('}')) {
+    static_cast<void>(string());
+    expect(':', "':' after the key");
+  }
+}
+
+TANDEM_ONCE void JsonReader::skip_word() {
+  std::size_t const begin = at_;
+  auto const is_of_word = [](char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' ||
+           c == '-' || c == '.';
+  };
+  while (is_of_word(peek())) {
+    ++at_;
+  }
+  if (at_ == begin) {
+    fail("expected a value");
+  }
+}
+
+TANDEM_ONCE bool JsonReader::accept(char token) {
+  skip_blanks();
+  if (peek() != token) {
+    return false;
+  }
+  ++at_;
+  return true;
+}
+
+TANDEM_ONCE void JsonReader::append_escape(std::string& out) {
+  constexpr std::string_view letters = "\"\\/bfnrt";
+  constexpr std::string_view meaning = "\"\\/\b\f\n\r\t";
+  char const letter = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+  if (std::size_t const which = letters.find(letter); which != std::string_view::npos) {
+    out += meaning[which];
+    at_ += 2;
+    return;
+  }
+  std::uint32_t point = escaped_unit();
+  if (point >= 0xD800 && point < 0xDC00) {  // the first half of a surrogate pair
+    std::uint32_t const low = escaped_unit();
+    if (low < 0xDC00 || low > 0xDFFF) {
+      fail("half of a surrogate pair in a string");
+    }
+    point = 0x10000 + ((point - 0xD800) << 10) + (low - 0xDC00);
+  } else if (point >= 0xDC00 && point <= 0xDFFF) {
+    fail("half of a surrogate pair in a string");
+  }
+  append_utf8(out, point);
+}
+
+TANDEM_ONCE std::uint32_t JsonReader::escaped_unit() {
+  if (text_.substr(at_, 2) != "\\u" || text_.size() - at_ < 6) {
+    fail("expected an escape: one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t, or \\u and four digits");
+  }
+  std::uint32_t unit = 0;
+  for (std::size_t const end = (at_ += 2) + 4; at_ < end; ++at_) {
+    char const c = text_[at_];
+    char const lower = static_cast<char>(c | 0x20);
+    bool const letter = lower >= 'a' && lower <= 'f';
+    if (!is_digit(c) && !letter) {
+      fail("expected a hexadecimal digit");
+    }
+    unit = 16 * unit + static_cast<std::uint32_t>(letter ? lower - 'a' + 10 : c - '0');
+  }
+  return unit;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem::detail {
 
@@ -54200,14 +54410,7 @@ class Safetensors {
   [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
 
   /// The metadata under this key, or null. O(n).
-  [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept {
-    for (auto const& [name, value] : metadata_) {
-      if (name == key) {
-        return &value;
-      }
-    }
-    return nullptr;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept;
 
  private:
   TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
@@ -54410,6 +54613,15 @@ TANDEM_ONCE void Safetensors::sort_names() {
   }
   std::sort(by_name_.begin(), by_name_.end(),
             [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
+}
+
+TANDEM_ONCE std::string const* Safetensors::find_metadata(std::string_view key) const noexcept {
+  for (auto const& [name, value] : metadata_) {
+    if (name == key) {
+      return &value;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace tandem
@@ -56396,12 +56608,7 @@ class Plateau {
   /// Whether the last figure was the best; the moment to save() one.
   [[nodiscard]] bool improved() const { return improved_; }
   /// The best so far; infinite before the first.
-  [[nodiscard]] double best() const {
-    double const best = state_->best < std::numeric_limits<double>::max()
-                            ? state_->best
-                            : std::numeric_limits<double>::infinity();
-    return options_.falls ? best : -best;
-  }
+  TANDEM_ONCE [[nodiscard]] double best() const;
 
  private:
   PlateauOptions options_;
@@ -56411,6 +56618,21 @@ class Plateau {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double Plateau::best() const {
+  double const best = state_->best < std::numeric_limits<double>::max()
+                          ? state_->best
+                          : std::numeric_limits<double>::infinity();
+  return options_.falls ? best : -best;
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -57340,13 +57562,7 @@ class Gpt2File {
   // How many "h.<i>." there are.
   TANDEM_ONCE void check_blocks(int wanted) const;
 
-  static std::string text(std::span<std::int64_t const> shape) {
-    std::string list;
-    for (std::int64_t const extent : shape) {
-      list += (list.empty() ? "" : " ") + std::to_string(extent);
-    }
-    return "(" + list + ")";
-  }
+  TANDEM_ONCE static std::string text(std::span<std::int64_t const> shape);
 
   // The first matrix, which is not square, tells how all of the file lie.
   TANDEM_ONCE TensorView const& matching(Gpt2Tensor const& own, Shape const& shape);
@@ -57505,6 +57721,14 @@ TANDEM_ONCE void Gpt2File::check_known(TensorView const& tensor,
     fail("tensor '" + printable(name) + "' has no place in this network" +
          (name.ends_with(".bias") ? "; one without NoBias has biases" : ""));
   }
+}
+
+TANDEM_ONCE std::string Gpt2File::text(std::span<std::int64_t const> shape) {
+  std::string list;
+  for (std::int64_t const extent : shape) {
+    list += (list.empty() ? "" : " ") + std::to_string(extent);
+  }
+  return "(" + list + ")";
 }
 
 }  // namespace tandem::detail
@@ -58217,13 +58441,7 @@ struct Halvings {
   std::int64_t every = 1;
   int most = 4;
   double factor = 0.5;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
-    expects(every >= 1, "Halvings: `every` must be 1 or more");
-    expects(most >= 0, "Halvings: `most` must be 0 or more");
-    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
-    return std::pow(factor, static_cast<double>(times < most ? times : most));
-  }
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
 };
 
 /// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
@@ -58244,13 +58462,7 @@ struct Polynomial {
   std::int64_t steps = 1;
   double power = 1.0;
   double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
-    expects(power > 0.0, "Polynomial: `power` must be above 0");
-    double const left =
-        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
-    return final + (1.0 - final) * std::pow(left, power);
-  }
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
 };
 
 /// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
@@ -58261,17 +58473,7 @@ struct OneCycle {
   double rise = 0.3;
   double start = 1.0 / 25.0;
   double final = 1.0 / 250'000.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
-    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
-    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
-    double const end = static_cast<double>(steps - 1);
-    auto const now = static_cast<double>(step);
-    if (now <= top) {
-      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
-    }
-    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
-  }
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
 
  private:
   static double between(double from, double to, double part) {
@@ -58383,6 +58585,34 @@ TANDEM_ONCE double Schedule::end() const {
         return steps;
       },
       after);
+}
+
+TANDEM_ONCE double Halvings::at(std::int64_t step) const {
+  expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
+  expects(every >= 1, "Halvings: `every` must be 1 or more");
+  expects(most >= 0, "Halvings: `most` must be 0 or more");
+  std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
+  return std::pow(factor, static_cast<double>(times < most ? times : most));
+}
+
+TANDEM_ONCE double Polynomial::at(std::int64_t step) const {
+  expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
+  expects(power > 0.0, "Polynomial: `power` must be above 0");
+  double const left =
+      step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
+  return final + (1.0 - final) * std::pow(left, power);
+}
+
+TANDEM_ONCE double OneCycle::at(std::int64_t step) const {
+  expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
+  expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
+  double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
+  double const end = static_cast<double>(steps - 1);
+  auto const now = static_cast<double>(step);
+  if (now <= top) {
+    return between(start, 1.0, top > 0.0 ? now / top : 1.0);
+  }
+  return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
 }
 
 }  // namespace tandem
@@ -58896,12 +59126,7 @@ class Statements {
   }
 
   /// @param prefix  what their names begin with here
-  Statements& add(std::string const& prefix, Statements const& others) {
-    for (auto const& [name, value] : others.list_) {
-      add(prefix + name, value);
-    }
-    return *this;
-  }
+  TANDEM_ONCE Statements& add(std::string const& prefix, Statements const& others);
 
   template <class T>
   [[nodiscard]] static std::string text_of(T value) {
@@ -59178,6 +59403,13 @@ TANDEM_ONCE void state(Statements& all, TrainerOptions const& options) {
   all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
   all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
   all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
+}
+
+TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements const& others) {
+  for (auto const& [name, value] : others.list_) {
+    add(prefix + name, value);
+  }
+  return *this;
 }
 
 }  // namespace tandem::detail
@@ -60909,12 +61141,7 @@ class Confusion {
   friend bool operator==(Confusion const&, Confusion const&) = default;
 
  private:
-  [[nodiscard]] std::size_t place(int truth, int predicted) const {
-    expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
-            "Confusion: a class must be from 0 to classes() - 1");
-    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
-           static_cast<std::size_t>(predicted);
-  }
+  TANDEM_ONCE [[nodiscard]] std::size_t place(int truth, int predicted) const;
   template <class F>
   [[nodiscard]] std::int64_t sum(F const& f) const {
     std::int64_t all = 0;
@@ -60976,6 +61203,21 @@ void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::i
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::size_t Confusion::place(int truth, int predicted) const {
+  expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
+          "Confusion: a class must be from 0 to classes() - 1");
+  return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
+         static_cast<std::size_t>(predicted);
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/count_confusion.hpp
 
@@ -61101,21 +61343,9 @@ class BeamSearch {
   };
 
   static bool is_open(Member const& member) { return !member.closed; }
-  [[nodiscard]] Member const& nth_open(int i) const {
-    auto at = std::find_if(all_.begin(), all_.end(), is_open);
-    for (; i > 0; --i) {
-      at = std::find_if(at + 1, all_.end(), is_open);
-    }
-    return *at;
-  }
+  TANDEM_ONCE [[nodiscard]] Member const& nth_open(int i) const;
   // A row of which nothing was taken counts as the smallest number does.
-  static double penalty(std::span<float const> taken) {
-    double sum = 0.0;
-    for (float const share : taken) {
-      sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
-    }
-    return sum;
-  }
+  TANDEM_ONCE static double penalty(std::span<float const> taken);
 
   Beam beam_;
   std::vector<Member> all_;
@@ -61225,6 +61455,22 @@ TANDEM_ONCE std::vector<Hypothesis> BeamSearch::found() const {
   return list;
 }
 
+TANDEM_ONCE BeamSearch::Member const& BeamSearch::nth_open(int i) const {
+  auto at = std::find_if(all_.begin(), all_.end(), is_open);
+  for (; i > 0; --i) {
+    at = std::find_if(at + 1, all_.end(), is_open);
+  }
+  return *at;
+}
+
+TANDEM_ONCE double BeamSearch::penalty(std::span<float const> taken) {
+  double sum = 0.0;
+  for (float const share : taken) {
+    sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
+  }
+  return sum;
+}
+
 }  // namespace tandem
 
 #endif
@@ -61329,68 +61575,16 @@ class DecodeBatch {
   [[nodiscard]] std::vector<std::int32_t> const& source(Lane const& lane) const {
     return task_.sources[lane.sentence];
   }
-  [[nodiscard]] int open() const {
-    int sum = 0;
-    for (Lane const& lane : lanes_) {
-      sum += lane.search.open();
-    }
-    return sum;
-  }
+  TANDEM_ONCE [[nodiscard]] int open() const;
 
   // Gives each lane its samples. A batch is as it was until it can be a good deal smaller, so that
   // steps are of few sizes.
-  void place() {
-    std::vector<int> wanted(groups_.count());
-    for (Lane const& lane : lanes_) {
-      wanted[lane.group] += lane.search.open();
-    }
-    int const least = groups_.fit(wanted);
-    if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
-      size_ = least;
-    }
-    std::vector<int> next(groups_.count());
-    std::vector<int> const sizes = groups_.of(size_);
-    for (std::size_t g = 1; g < next.size(); ++g) {
-      next[g] = next[g - 1] + sizes[g - 1];
-    }
-    for (Lane& lane : lanes_) {
-      lane.first = next[lane.group];
-      next[lane.group] += lane.search.open();
-    }
-  }
+  TANDEM_ONCE void place();
 
   // Samples of no lane have what the first lane has.
-  void place_sources() {
-    place();
-    auto const samples = static_cast<std::size_t>(size_);
-    x_.assign(samples * longest_, 0);
-    lengths_.assign(samples, 1);
-    for (Lane const& lane : lanes_) {
-      auto const at = static_cast<std::size_t>(lane.first);
-      std::copy(source(lane).begin(), source(lane).end(),
-                x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
-      lengths_[at] = static_cast<std::int32_t>(source(lane).size());
-    }
-    last_.assign(samples, task_.begin);
-  }
+  TANDEM_ONCE void place_sources();
 
-  void place_hypotheses() {
-    std::vector<int> before;
-    for (Lane const& lane : lanes_) {
-      before.push_back(lane.first);
-    }
-    place();
-    last_.assign(static_cast<std::size_t>(size_), 0);
-    parents_.assign(static_cast<std::size_t>(size_), -1);
-    for (std::size_t l = 0; l < lanes_.size(); ++l) {
-      BeamSearch const& search = lanes_[l].search;
-      for (int i = 0; i < search.open(); ++i) {
-        auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
-        last_[sample] = search.last(i);
-        parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
-      }
-    }
-  }
+  TANDEM_ONCE void place_hypotheses();
 
   template <class Forward>
   void ask(Forward const& forward, int round, int first) {
@@ -61414,23 +61608,7 @@ class DecodeBatch {
     forward(call);
   }
 
-  void advance(Lane& lane, bool last) {
-    int const open = lane.search.open();
-    if (open == 0) {
-      return;
-    }
-    auto const words = static_cast<std::size_t>(sizes_.vocabulary);
-    auto const first = static_cast<std::size_t>(lane.first);
-    std::vector<std::span<float const>> taken;
-    for (int i = 0; i < open && !taken_.empty(); ++i) {
-      auto const rows = static_cast<std::size_t>(sizes_.source);
-      taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
-                                                source(lane).size()));
-    }
-    lane.search.advance(std::span<float const>{logits_}.subspan(
-                            first * words, static_cast<std::size_t>(open) * words),
-                        taken, task_.end, last);
-  }
+  TANDEM_ONCE void advance(Lane& lane, bool last);
 
   DecodeSizes const& sizes_;
   DecodeTask const& task_;
@@ -61560,6 +61738,84 @@ TANDEM_ONCE bool DecodeGroups::fits(std::vector<int> const& wanted, int total) c
     all = all && wanted[g] <= list[g];
   }
   return all;
+}
+
+TANDEM_ONCE int DecodeBatch::open() const {
+  int sum = 0;
+  for (Lane const& lane : lanes_) {
+    sum += lane.search.open();
+  }
+  return sum;
+}
+
+TANDEM_ONCE void DecodeBatch::place() {
+  std::vector<int> wanted(groups_.count());
+  for (Lane const& lane : lanes_) {
+    wanted[lane.group] += lane.search.open();
+  }
+  int const least = groups_.fit(wanted);
+  if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
+    size_ = least;
+  }
+  std::vector<int> next(groups_.count());
+  std::vector<int> const sizes = groups_.of(size_);
+  for (std::size_t g = 1; g < next.size(); ++g) {
+    next[g] = next[g - 1] + sizes[g - 1];
+  }
+  for (Lane& lane : lanes_) {
+    lane.first = next[lane.group];
+    next[lane.group] += lane.search.open();
+  }
+}
+
+TANDEM_ONCE void DecodeBatch::place_sources() {
+  place();
+  auto const samples = static_cast<std::size_t>(size_);
+  x_.assign(samples * longest_, 0);
+  lengths_.assign(samples, 1);
+  for (Lane const& lane : lanes_) {
+    auto const at = static_cast<std::size_t>(lane.first);
+    std::copy(source(lane).begin(), source(lane).end(),
+              x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
+    lengths_[at] = static_cast<std::int32_t>(source(lane).size());
+  }
+  last_.assign(samples, task_.begin);
+}
+
+TANDEM_ONCE void DecodeBatch::place_hypotheses() {
+  std::vector<int> before;
+  for (Lane const& lane : lanes_) {
+    before.push_back(lane.first);
+  }
+  place();
+  last_.assign(static_cast<std::size_t>(size_), 0);
+  parents_.assign(static_cast<std::size_t>(size_), -1);
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    BeamSearch const& search = lanes_[l].search;
+    for (int i = 0; i < search.open(); ++i) {
+      auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
+      last_[sample] = search.last(i);
+      parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
+    }
+  }
+}
+
+TANDEM_ONCE void DecodeBatch::advance(Lane& lane, bool last) {
+  int const open = lane.search.open();
+  if (open == 0) {
+    return;
+  }
+  auto const words = static_cast<std::size_t>(sizes_.vocabulary);
+  auto const first = static_cast<std::size_t>(lane.first);
+  std::vector<std::span<float const>> taken;
+  for (int i = 0; i < open && !taken_.empty(); ++i) {
+    auto const rows = static_cast<std::size_t>(sizes_.source);
+    taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
+                                              source(lane).size()));
+  }
+  lane.search.advance(std::span<float const>{logits_}.subspan(
+                          first * words, static_cast<std::size_t>(open) * words),
+                      taken, task_.end, last);
 }
 
 }  // namespace tandem::detail
@@ -61831,17 +62087,7 @@ class EpochCursor {
  public:
   /// The epoch of the run, from 0.
   /// @throws ContractError  @p epoch is out of range
-  std::int64_t place(Epoch epoch) {
-    expects(epoch.index >= 0 && epoch.index < most,
-            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
-    if (epoch.index < next_ && !at_work_) {
-      first_ += next_ - epoch.index;
-      next_ = epoch.index;
-    }
-    expects(first_ + epoch.index < most,
-            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
-    return first_ + epoch.index;
-  }
+  TANDEM_ONCE std::int64_t place(Epoch epoch);
 
   /// Until done(), the loop may begin again: an error has come between.
   void begin() { at_work_ = true; }
@@ -61866,6 +62112,26 @@ class EpochCursor {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t EpochCursor::place(Epoch epoch) {
+  expects(epoch.index >= 0 && epoch.index < most,
+          "train(data, epoch): epoch must be 0 or more, and less than 2^32");
+  if (epoch.index < next_ && !at_work_) {
+    first_ += next_ - epoch.index;
+    next_ = epoch.index;
+  }
+  expects(first_ + epoch.index < most,
+          "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
+  return first_ + epoch.index;
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/epoch_loop.hpp
 
@@ -61923,18 +62189,7 @@ class OneCall {
 
   /// @param verb  a literal
   /// @throws ContractError  another call has not returned yet; or this is a child of fork()
-  Scope begin(char const* verb, Kind kind = reads) {
-    process_.expect_own(verb, "Trainer or Predictor");
-    char const* running = nullptr;
-    if (kind == trains && lender_ != nullptr) {
-      refuse(verb, lender_.load());
-    }
-    if (!verb_.compare_exchange_strong(running, verb, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
-      refuse(verb, running);
-    }
-    return Scope{*this};
-  }
+  TANDEM_ONCE Scope begin(char const* verb, Kind kind = reads);
 
  private:
   TANDEM_ONCE [[noreturn]] static void refuse(char const* verb, std::string const& running);
@@ -61955,6 +62210,19 @@ TANDEM_ONCE void OneCall::refuse(char const* verb, std::string const& running) {
                       " of this trainer has not returned yet; a trainer does one thing at a time, "
                       "so do not call it from another thread, nor from a dataset or a function "
                       "that it calls: call one after the other, or make a Trainer for each"};
+}
+
+TANDEM_ONCE OneCall::Scope OneCall::begin(char const* verb, Kind kind) {
+  process_.expect_own(verb, "Trainer or Predictor");
+  char const* running = nullptr;
+  if (kind == trains && lender_ != nullptr) {
+    refuse(verb, lender_.load());
+  }
+  if (!verb_.compare_exchange_strong(running, verb, std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+    refuse(verb, running);
+  }
+  return Scope{*this};
 }
 
 }  // namespace tandem
@@ -62531,24 +62799,8 @@ struct Progress {
 /// in 2 processes on 1 machine".
 class FirstLines {
  public:
-  void print(Progress const& progress, std::string const& computes_with, int ranks,
-             World const& world) {
-    if (progress.silent || world.process != 0 || printed_) {
-      return;
-    }
-    printed_ = true;
-    if (!computes_with.empty()) {
-      std::fprintf(stderr, "computes with %s\n", computes_with.c_str());
-    }
-    if (world.processes == 1) {
-      return;
-    }
-    std::fprintf(stderr, "%d ranks in %d processes", ranks, world.processes);
-    if (world.machines > 0) {
-      std::fprintf(stderr, " on %d machine%s", world.machines, world.machines == 1 ? "" : "s");
-    }
-    std::fputs("\n", stderr);
-  }
+  TANDEM_ONCE void print(Progress const& progress, std::string const& computes_with, int ranks,
+                         World const& world);
 
  private:
   bool printed_ = false;
@@ -62568,56 +62820,20 @@ class ProgressLine {
   void leave_out(std::int64_t samples) { samples_ -= samples; }
 
   /// The epoch has been trained before.
-  void skip() const {
-    if (!silent_) {
-      print_epoch("");
-      std::fprintf(stderr, "  trained before\n");
-      std::fflush(stderr);
-    }
-  }
+  TANDEM_ONCE void skip() const;
 
   /// At most ten times a second, on a terminal only.
-  void step(EpochResult const& so_far) {
-    auto const now = std::chrono::steady_clock::now();
-    if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
-      last_ = now;
-      print(so_far, "\r", "\033[K");
-    }
-  }
+  TANDEM_ONCE void step(EpochResult const& so_far);
 
-  void finish(EpochResult const& result) {
-    if (!silent_) {
-      print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
-      tell_of_busy_cores(cores_.advice(result.seconds));
-    }
-  }
+  TANDEM_ONCE void finish(EpochResult const& result);
 
  private:
   // Once in a program.
-  static void tell_of_busy_cores(std::string const& advice) {
-    static std::atomic<bool> told{false};
-    if (!advice.empty() && !told.exchange(true)) {
-      std::fputs(advice.c_str(), stderr);
-    }
-  }
+  TANDEM_ONCE static void tell_of_busy_cores(std::string const& advice);
 
-  void print_epoch(char const* before) const {
-    std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
-    if (epoch_.total > 0) {
-      std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
-    }
-  }
+  TANDEM_ONCE void print_epoch(char const* before) const;
 
-  void print(EpochResult const& r, char const* before, char const* after) const {
-    print_epoch(before);
-    std::fprintf(stderr, "  %lld/%lld samples  loss %.4f", static_cast<long long>(r.samples),
-                 static_cast<long long>(samples_), r.loss);
-    for (auto const [name, value] : r.metrics) {
-      std::fprintf(stderr, "  %.*s %.4f", static_cast<int>(name.size()), name.data(), value);
-    }
-    std::fprintf(stderr, "  %.0f samples/s%s", r.samples_per_second(), after);
-    std::fflush(stderr);
-  }
+  TANDEM_ONCE void print(EpochResult const& r, char const* before, char const* after) const;
 
   host::BusyCores cores_;
   bool silent_;
@@ -62628,6 +62844,82 @@ class ProgressLine {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void FirstLines::print(Progress const& progress, std::string const& computes_with,
+                                   int ranks, World const& world) {
+  if (progress.silent || world.process != 0 || printed_) {
+    return;
+  }
+  printed_ = true;
+  if (!computes_with.empty()) {
+    std::fprintf(stderr, "computes with %s\n", computes_with.c_str());
+  }
+  if (world.processes == 1) {
+    return;
+  }
+  std::fprintf(stderr, "%d ranks in %d processes", ranks, world.processes);
+  if (world.machines > 0) {
+    std::fprintf(stderr, " on %d machine%s", world.machines, world.machines == 1 ? "" : "s");
+  }
+  std::fputs("\n", stderr);
+}
+
+TANDEM_ONCE void ProgressLine::skip() const {
+  if (!silent_) {
+    print_epoch("");
+    std::fprintf(stderr, "  trained before\n");
+    std::fflush(stderr);
+  }
+}
+
+TANDEM_ONCE void ProgressLine::step(EpochResult const& so_far) {
+  auto const now = std::chrono::steady_clock::now();
+  if (live_ && now - last_ >= std::chrono::milliseconds{100}) {
+    last_ = now;
+    print(so_far, "\r", "\033[K");
+  }
+}
+
+TANDEM_ONCE void ProgressLine::finish(EpochResult const& result) {
+  if (!silent_) {
+    print(result, live_ ? "\r" : "", live_ ? "\033[K\n" : "\n");
+    tell_of_busy_cores(cores_.advice(result.seconds));
+  }
+}
+
+TANDEM_ONCE void ProgressLine::tell_of_busy_cores(std::string const& advice) {
+  static std::atomic<bool> told{false};
+  if (!advice.empty() && !told.exchange(true)) {
+    std::fputs(advice.c_str(), stderr);
+  }
+}
+
+TANDEM_ONCE void ProgressLine::print_epoch(char const* before) const {
+  std::fprintf(stderr, "%sepoch %lld", before, static_cast<long long>(epoch_.index + 1));
+  if (epoch_.total > 0) {
+    std::fprintf(stderr, "/%lld", static_cast<long long>(epoch_.total));
+  }
+}
+
+TANDEM_ONCE void ProgressLine::print(EpochResult const& r, char const* before,
+                                     char const* after) const {
+  print_epoch(before);
+  std::fprintf(stderr, "  %lld/%lld samples  loss %.4f", static_cast<long long>(r.samples),
+               static_cast<long long>(samples_), r.loss);
+  for (auto const [name, value] : r.metrics) {
+    std::fprintf(stderr, "  %.*s %.4f", static_cast<int>(name.size()), name.data(), value);
+  }
+  std::fprintf(stderr, "  %.0f samples/s%s", r.samples_per_second(), after);
+  std::fflush(stderr);
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/ranks/step_queue.hpp
 
@@ -64230,18 +64522,7 @@ class Patience {
         longest_{longest} {}
 
   /// Call it between two looks. Whether there may be another one.
-  [[nodiscard]] bool pause() {
-    if (looks_++ < yields_) {
-      std::this_thread::yield();
-      return true;
-    }
-    if (left_ms() == 0) {
-      return false;
-    }
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(2 * sleep_, longest_);
-    return true;
-  }
+  TANDEM_ONCE [[nodiscard]] bool pause();
 
   /// What is left of the limit, at most an hour; 0 when it is over.
   [[nodiscard]] int left_ms() const {
@@ -64271,6 +64552,19 @@ namespace tandem::detail {
 TANDEM_ONCE std::string to_string(std::chrono::milliseconds time) {
   auto const ms = time.count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+TANDEM_ONCE bool Patience::pause() {
+  if (looks_++ < yields_) {
+    std::this_thread::yield();
+    return true;
+  }
+  if (left_ms() == 0) {
+    return false;
+  }
+  std::this_thread::sleep_for(sleep_);
+  sleep_ = std::min(2 * sleep_, longest_);
+  return true;
 }
 
 }  // namespace tandem::detail
@@ -64426,16 +64720,7 @@ class ProgressWords {
   }
 
   /// Of the words, for messages.
-  [[nodiscard]] RankWords reader() const {
-    return {.read =
-                [](void const* words, int local) {
-                  return static_cast<ProgressWords const*>(words)->of(local).load(
-                      std::memory_order_relaxed);
-                },
-            .context = this,
-            .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
-            .idle = awaiting_a_step};
-  }
+  TANDEM_ONCE [[nodiscard]] RankWords reader() const;
 
  private:
   struct alignas(64) Own {
@@ -64467,6 +64752,25 @@ TransportOptions described(TransportOptions options, int replicas, OnStall const
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankWords ProgressWords::reader() const {
+  return {.read =
+              [](void const* words, int local) {
+                return static_cast<ProgressWords const*>(words)->of(local).load(
+                    std::memory_order_relaxed);
+              },
+          .context = this,
+          .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
+          .idle = awaiting_a_step};
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/ranks/launch.hpp
 
@@ -64572,16 +64876,7 @@ class RankThreads {
 
   TANDEM_ONCE TANDEM_COLD static std::string what_of(std::exception_ptr const& error);
 
-  void stop() noexcept {
-    {
-      std::lock_guard const lock{mutex_};
-      stop_ = true;
-    }
-    start_.notify_all();
-    for (std::thread& worker : workers_) {
-      worker.join();
-    }
-  }
+  TANDEM_ONCE void stop() noexcept;
 
   OnError on_error_;
   int first_rank_;    // of this process, for messages
@@ -64725,6 +65020,17 @@ TANDEM_ONCE std::string RankThreads::what_of(std::exception_ptr const& error) {
     return original.what();
   } catch (...) {
     return "an exception that is no std::exception";
+  }
+}
+
+TANDEM_ONCE void RankThreads::stop() noexcept {
+  {
+    std::lock_guard const lock{mutex_};
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) {
+    worker.join();
   }
 }
 
@@ -66949,13 +67255,7 @@ class ProtocolBuffer {
   ProtocolBuffer& key(int field, int type) {
     return varint(static_cast<std::uint64_t>(field * 8 + type));
   }
-  ProtocolBuffer& varint(std::uint64_t value) {
-    for (; value >= 0x80U; value >>= 7) {
-      bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
-    }
-    bytes_ += static_cast<char>(value);
-    return *this;
-  }
+  TANDEM_ONCE ProtocolBuffer& varint(std::uint64_t value);
 
   std::string bytes_{};
 };
@@ -67004,6 +67304,14 @@ TANDEM_ONCE std::string scalar_event(double time, std::int64_t step,
       ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
 }
 
+TANDEM_ONCE ProtocolBuffer& ProtocolBuffer::varint(std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7) {
+    bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+  }
+  bytes_ += static_cast<char>(value);
+  return *this;
+}
+
 }  // namespace tandem::detail
 
 #endif
@@ -67030,14 +67338,7 @@ class EventLog {
  public:
   /// @throws FileError      the folder or the file cannot be made
   /// @throws ContractError  the folder has no name, or `every` is less than 1
-  explicit EventLog(std::string folder, EventLogOptions const& options = {})
-      : path_{std::move(folder)}, every_{options.every} {
-    expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
-    expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
-    make_folder();
-    open();
-    write(detail::first_event(now()));
-  }
+  TANDEM_ONCE explicit EventLog(std::string folder, EventLogOptions const& options = {});
   EventLog(EventLog const&) = delete;
   EventLog& operator=(EventLog const&) = delete;
   ~EventLog() {
@@ -67096,32 +67397,10 @@ class EventLog {
   }
 
   // And those above it.
-  void make_folder() const {
-    for (std::size_t end = 0; end != std::string::npos;) {
-      end = path_.find('/', end + 1);
-      std::string const folder = path_.substr(0, end);
-      struct ::stat found {};
-      if (::mkdir(folder.c_str(), 0777) != 0) {
-        int const reason = errno;
-        if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
-          fail(reason == EEXIST ? ENOTDIR : reason);
-        }
-      }
-    }
-  }
+  TANDEM_ONCE void make_folder() const;
 
   // TensorBoard knows a file by the word tfevents, and reads those of a folder by their names.
-  void open() {
-    std::string const begin =
-        path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
-    for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
-      path_ = begin + std::to_string(i);
-      file_ = std::fopen(path_.c_str(), "wxe");
-      if (file_ == nullptr && errno != EEXIST) {
-        fail(errno);
-      }
-    }
-  }
+  TANDEM_ONCE void open();
 
   static void add_metrics(detail::ProtocolBuffer& scalars, MetricValues const& metrics,
                           char const* of) {
@@ -67129,12 +67408,7 @@ class EventLog {
       detail::add_scalar(scalars, std::string{name} + of, value);
     }
   }
-  void write(std::string const& record) {
-    if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
-        std::fflush(file_) != 0) {
-      fail(errno);
-    }
-  }
+  TANDEM_ONCE void write(std::string const& record);
   [[noreturn]] void fail(int reason) const {
     throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(reason)};
   }
@@ -67149,6 +67423,56 @@ class EventLog {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE EventLog::EventLog(std::string folder, EventLogOptions const& options)
+    : path_{std::move(folder)}, every_{options.every} {
+  expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
+  expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
+  make_folder();
+  open();
+  write(detail::first_event(now()));
+}
+
+TANDEM_ONCE void EventLog::make_folder() const {
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = path_.find('/', end + 1);
+    std::string const folder = path_.substr(0, end);
+    struct ::stat found {};
+    if (::mkdir(folder.c_str(), 0777) != 0) {
+      int const reason = errno;
+      if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
+        fail(reason == EEXIST ? ENOTDIR : reason);
+      }
+    }
+  }
+}
+
+TANDEM_ONCE void EventLog::open() {
+  std::string const begin =
+      path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
+  for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
+    path_ = begin + std::to_string(i);
+    file_ = std::fopen(path_.c_str(), "wxe");
+    if (file_ == nullptr && errno != EEXIST) {
+      fail(errno);
+    }
+  }
+}
+
+TANDEM_ONCE void EventLog::write(std::string const& record) {
+  if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
+      std::fflush(file_) != 0) {
+    fail(errno);
+  }
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/predict/predictor.hpp
 
@@ -67729,40 +68053,10 @@ class EnvironmentReader {
   [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
 
   /// -1 if it is not set.
-  [[nodiscard]] int number(char const* name) const {
-    std::string const value = text(name);
-    if (value.empty()) {
-      return -1;
-    }
-    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
-      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
-    }
-    return std::stoi(value);
-  }
+  TANDEM_ONCE [[nodiscard]] int number(char const* name) const;
 
   /// Whether @p launcher has started this process, and if so, as which.
-  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
-    int const rank = number(launcher.rank);
-    int const size = number(launcher.size);
-    if (rank < 0 && size < 0) {
-      return false;
-    }
-    if (rank < 0 || size < 0) {
-      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
-                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
-                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
-    }
-    int const local = number(launcher.local_rank);
-    world.processes = size;
-    world.process = rank;
-    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
-    if (rank >= size || world.local_process > rank) {
-      throw Error{"the environment of " + std::string{launcher.name} +
-                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
-                  ", " + shown(launcher.local_rank)};
-    }
-    return true;
-  }
+  TANDEM_ONCE [[nodiscard]] bool read(Launcher const& launcher, World& world) const;
 
   /// "RANK=3", or "no RANK"
   [[nodiscard]] std::string shown(char const* name) const {
@@ -67916,6 +68210,44 @@ TANDEM_ONCE World world_from_environment() {
 
 }  // namespace tandem
 
+namespace tandem::detail {
+
+TANDEM_ONCE int EnvironmentReader::number(char const* name) const {
+  std::string const value = text(name);
+  if (value.empty()) {
+    return -1;
+  }
+  if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
+    throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
+  }
+  return std::stoi(value);
+}
+
+TANDEM_ONCE bool EnvironmentReader::read(Launcher const& launcher, World& world) const {
+  int const rank = number(launcher.rank);
+  int const size = number(launcher.size);
+  if (rank < 0 && size < 0) {
+    return false;
+  }
+  if (rank < 0 || size < 0) {
+    throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
+                shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
+                (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
+  }
+  int const local = number(launcher.local_rank);
+  world.processes = size;
+  world.process = rank;
+  world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
+  if (rank >= size || world.local_process > rank) {
+    throw Error{"the environment of " + std::string{launcher.name} +
+                " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
+                ", " + shown(launcher.local_rank)};
+  }
+  return true;
+}
+
+}  // namespace tandem::detail
+
 #endif
 
 // ---- tandem/train/step_log.hpp
@@ -67949,16 +68281,7 @@ class StepLog {
  public:
   /// @throws FileError      the file cannot be written
   /// @throws ContractError  its name ends neither in .jsonl nor in .csv, or `every` is less than 1
-  explicit StepLog(std::string path, StepLogOptions const& options = {})
-      : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
-    expects(csv_ || path_.ends_with(".jsonl"),
-            "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
-    expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
-    file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
-    check(file_ != nullptr);
-    goes_on_ = options.append && std::ftell(file_) > 0;
-    headed_ = !csv_;
-  }
+  TANDEM_ONCE explicit StepLog(std::string path, StepLogOptions const& options = {});
   StepLog(StepLog const&) = delete;
   StepLog& operator=(StepLog const&) = delete;
   ~StepLog() {
@@ -68013,18 +68336,7 @@ class StepLog {
     return 2 * step + (evaluation ? 1 : 0);
   }
   // -1: it is the line of the columns, say.
-  [[nodiscard]] std::int64_t place_of(std::string_view line) const {
-    for (bool const evaluation : {false, true}) {
-      std::string const before = up_to_step(evaluation ? "evaluation" : "step");
-      std::int64_t step = 0;
-      if (line.starts_with(before) &&
-          std::from_chars(line.data() + before.size(), line.data() + line.size(), step).ec ==
-              std::errc{}) {
-        return place(evaluation, step);
-      }
-    }
-    return -1;
-  }
+  TANDEM_ONCE [[nodiscard]] std::int64_t place_of(std::string_view line) const;
   [[nodiscard]] std::string up_to_step(std::string_view kind) const {
     std::string text{csv_ ? "" : "{\"kind\":\""};
     text += kind;
@@ -68033,70 +68345,14 @@ class StepLog {
 
   // Before the first line, which is at @p next: cuts off the file's lines from there on, which a
   // run has written that was not saved behind them, and a line that has no end.
-  void go_on(std::int64_t next) {
-    if (!std::exchange(goes_on_, false)) {
-      return;
-    }
-    std::ifstream file{path_, std::ios::binary};
-    check(file.is_open());
-    std::string last;
-    off_t end = 0;
-    for (std::string line; std::getline(file, line) && !file.eof() && place_of(line) < next;) {
-      end += static_cast<off_t>(line.size() + 1);
-      last = std::move(line);
-    }
-    check(!file.bad() && ::ftruncate(::fileno(file_), end) == 0);
-    headed_ = !csv_ || end > 0;
-    auto const seconds = csv_ ? last.rfind(',') + 1 : last.rfind("\"seconds\":") + 10;
-    before_ = place_of(last) >= 0 ? std::strtod(last.c_str() + seconds, nullptr) : 0.0;
-  }
+  TANDEM_ONCE void go_on(std::int64_t next);
 
-  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples,
-             MetricValues const& metrics) {
-    if (csv_) {
-      begin_columns(metrics);
-    }
-    line_ = up_to_step(kind) + std::to_string(step);
-    count("epoch", epoch);
-    count("samples", samples);
-  }
+  TANDEM_ONCE void begin(std::string_view kind, std::int64_t step, std::int64_t epoch,
+                         std::int64_t samples, MetricValues const& metrics);
   // The first line says which metrics there are.
-  void begin_columns(MetricValues const& metrics) {
-    std::string columns;
-    for (auto const [name, value] : metrics) {
-      columns += ',';
-      columns += quoted(name);
-    }
-    expects(!known_ || columns == columns_,
-            "StepLog: the metrics are not those of the lines before, which are the columns of a "
-            ".csv; give each trainer a log of its own, or take .jsonl");
-    known_ = true;
-    columns_ = columns;
-    if (!headed_) {
-      write("kind,step,epoch,samples,loss" + columns + ",learning_rate,gradient_norm,seconds\n");
-      headed_ = true;
-    }
-  }
+  TANDEM_ONCE void begin_columns(MetricValues const& metrics);
   // A name as a string of JSON, or as a column of CSV where that asks for quotes.
-  [[nodiscard]] std::string quoted(std::string_view name) const {
-    if (csv_ && name.find_first_of(",\"\r\n") == name.npos) {
-      return std::string{name};
-    }
-    std::string text{'"'};
-    for (char const c : name) {
-      if (csv_ && c == '"') {
-        text += '"';
-      } else if (!csv_ && (c == '"' || c == '\\')) {
-        text += '\\';
-      }
-      if (!csv_ && c == '<') {
-        text += "\\u003c";  // so that a page may have the line as it is
-      } else {
-        text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-      }
-    }
-    return text += '"';
-  }
+  TANDEM_ONCE [[nodiscard]] std::string quoted(std::string_view name) const;
   void numbers(MetricValues const& metrics) {
     for (auto const [name, value] : metrics) {
       number(name, value);
@@ -68106,19 +68362,9 @@ class StepLog {
     field(name);
     line_ += std::to_string(value);
   }
-  void field(std::string_view name) {
-    line_ += ',';
-    if (!csv_) {
-      line_ += quoted(name) + ':';
-    }
-  }
+  TANDEM_ONCE void field(std::string_view name);
   // 9 digits, which tell each float from every other.
-  void number(std::string_view name, double value) {
-    field(name);
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", value);
-    line_ += is_finite(value) ? text : csv_ ? "" : "null";
-  }
+  TANDEM_ONCE void number(std::string_view name, double value);
   void end() { write(line_ += csv_ ? "\n" : "}\n"); }
 
   void write(std::string const& text) {
@@ -68146,6 +68392,117 @@ class StepLog {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE StepLog::StepLog(std::string path, StepLogOptions const& options)
+    : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
+  expects(csv_ || path_.ends_with(".jsonl"),
+          "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
+  expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
+  file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
+  check(file_ != nullptr);
+  goes_on_ = options.append && std::ftell(file_) > 0;
+  headed_ = !csv_;
+}
+
+TANDEM_ONCE std::int64_t StepLog::place_of(std::string_view line) const {
+  for (bool const evaluation : {false, true}) {
+    std::string const before = up_to_step(evaluation ? "evaluation" : "step");
+    std::int64_t step = 0;
+    if (line.starts_with(before) &&
+        std::from_chars(line.data() + before.size(), line.data() + line.size(), step).ec ==
+            std::errc{}) {
+      return place(evaluation, step);
+    }
+  }
+  return -1;
+}
+
+TANDEM_ONCE void StepLog::go_on(std::int64_t next) {
+  if (!std::exchange(goes_on_, false)) {
+    return;
+  }
+  std::ifstream file{path_, std::ios::binary};
+  check(file.is_open());
+  std::string last;
+  off_t end = 0;
+  for (std::string line; std::getline(file, line) && !file.eof() && place_of(line) < next;) {
+    end += static_cast<off_t>(line.size() + 1);
+    last = std::move(line);
+  }
+  check(!file.bad() && ::ftruncate(::fileno(file_), end) == 0);
+  headed_ = !csv_ || end > 0;
+  auto const seconds = csv_ ? last.rfind(',') + 1 : last.rfind("\"seconds\":") + 10;
+  before_ = place_of(last) >= 0 ? std::strtod(last.c_str() + seconds, nullptr) : 0.0;
+}
+
+TANDEM_ONCE void StepLog::begin(std::string_view kind, std::int64_t step, std::int64_t epoch,
+                                std::int64_t samples, MetricValues const& metrics) {
+  if (csv_) {
+    begin_columns(metrics);
+  }
+  line_ = up_to_step(kind) + std::to_string(step);
+  count("epoch", epoch);
+  count("samples", samples);
+}
+
+TANDEM_ONCE void StepLog::begin_columns(MetricValues const& metrics) {
+  std::string columns;
+  for (auto const [name, value] : metrics) {
+    columns += ',';
+    columns += quoted(name);
+  }
+  expects(!known_ || columns == columns_,
+          "StepLog: the metrics are not those of the lines before, which are the columns of a "
+          ".csv; give each trainer a log of its own, or take .jsonl");
+  known_ = true;
+  columns_ = columns;
+  if (!headed_) {
+    write("kind,step,epoch,samples,loss" + columns + ",learning_rate,gradient_norm,seconds\n");
+    headed_ = true;
+  }
+}
+
+TANDEM_ONCE std::string StepLog::quoted(std::string_view name) const {
+  if (csv_ && name.find_first_of(",\"\r\n") == name.npos) {
+    return std::string{name};
+  }
+  std::string text{'"'};
+  for (char const c : name) {
+    if (csv_ && c == '"') {
+      text += '"';
+    } else if (!csv_ && (c == '"' || c == '\\')) {
+      text += '\\';
+    }
+    if (!csv_ && c == '<') {
+      text += "\\u003c";  // so that a page may have the line as it is
+    } else {
+      text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+  }
+  return text += '"';
+}
+
+TANDEM_ONCE void StepLog::field(std::string_view name) {
+  line_ += ',';
+  if (!csv_) {
+    line_ += quoted(name) + ':';
+  }
+}
+
+TANDEM_ONCE void StepLog::number(std::string_view name, double value) {
+  field(name);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  line_ += is_finite(value) ? text : csv_ ? "" : "null";
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/translate.hpp
 
@@ -68372,26 +68729,7 @@ class AttentionMask {
   [[nodiscard]] bool drops() const { return rate_ != 0.0F; }
 
   /// Lane n of factor[w] is that of key 64 b + 16 w + n in row @p i.
-  void factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const {
-    detail::FourWords s;
-    detail::FourWords t;
-    detail::draw_words(
-        place_.seed, RandomUse::dropout,
-        (static_cast<std::uint64_t>(place_.step) << 32) | place_.layer,
-        (sample_ << 32) | static_cast<std::uint64_t>(attention_word_block(shape_, head_, i, b)), s,
-        t);
-    join(s.w0, t.w0, factor[0]);
-    join(s.w1, t.w1, factor[1]);
-    join(s.w2, t.w2, factor[2]);
-    join(s.w3, t.w3, factor[3]);
-    for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
-      Floats uniform;
-      uniform.v =
-          __builtin_convertvector(reinterpret_cast<detail::IntVector>(lane.v), detail::FloatVector);
-      lane = select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_},
-                    Floats{0.0F});
-    }
-  }
+  TANDEM_ONCE void factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const;
 
  private:
   // The upper 24 bits of the words of 16 counters.
@@ -68413,6 +68751,35 @@ class AttentionMask {
 };
 
 }  // namespace tandem::host::channels_last
+
+#if TANDEM_BODIES
+
+namespace tandem::host::channels_last {
+
+TANDEM_ONCE void AttentionMask::factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const {
+  detail::FourWords s;
+  detail::FourWords t;
+  detail::draw_words(
+      place_.seed, RandomUse::dropout,
+      (static_cast<std::uint64_t>(place_.step) << 32) | place_.layer,
+      (sample_ << 32) | static_cast<std::uint64_t>(attention_word_block(shape_, head_, i, b)), s,
+      t);
+  join(s.w0, t.w0, factor[0]);
+  join(s.w1, t.w1, factor[1]);
+  join(s.w2, t.w2, factor[2]);
+  join(s.w3, t.w3, factor[3]);
+  for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
+    Floats uniform;
+    uniform.v =
+        __builtin_convertvector(reinterpret_cast<detail::IntVector>(lane.v), detail::FloatVector);
+    lane =
+        select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_}, Floats{0.0F});
+  }
+}
+
+}  // namespace tandem::host::channels_last
+
+#endif
 
 // ---- tandem/kernels/channels_last/products.hpp
 
@@ -69184,18 +69551,7 @@ class OneDnnError : public Error {
 
 namespace detail {
 
-inline char const* meaning(dnnl_status_t status) {
-  switch (status) {
-    case dnnl_out_of_memory:
-      return "out of memory; use a smaller batch or more microbatches";
-    case dnnl_invalid_arguments:
-      return "invalid arguments; take BasicHost<Portable, Fp32> and please report this";
-    case dnnl_unimplemented:
-      return "not implemented for this processor; take BasicHost<Portable, Fp32>";
-    default:
-      return "an error at run time; take BasicHost<Portable, Fp32> and please report this";
-  }
-}
+TANDEM_ONCE char const* meaning(dnnl_status_t status);
 
 [[noreturn]] TANDEM_NOINLINE inline void fail(dnnl_status_t status, char const* file, int line) {
   throw OneDnnError{status, std::string{"oneDNN: "} + meaning(status) + " (" + file + ":" +
@@ -69213,6 +69569,27 @@ inline void check(dnnl_status_t status, char const* file = __builtin_FILE(),
 }
 
 }  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE char const* meaning(dnnl_status_t status) {
+  switch (status) {
+    case dnnl_out_of_memory:
+      return "out of memory; use a smaller batch or more microbatches";
+    case dnnl_invalid_arguments:
+      return "invalid arguments; take BasicHost<Portable, Fp32> and please report this";
+    case dnnl_unimplemented:
+      return "not implemented for this processor; take BasicHost<Portable, Fp32>";
+    default:
+      return "an error at run time; take BasicHost<Portable, Fp32> and please report this";
+  }
+}
+
+}  // namespace tandem::onednn::detail
+
+#endif
 
 namespace tandem::onednn {
 
@@ -69248,16 +69625,8 @@ namespace tandem::onednn {
 constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
-TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
-                                    bool accumulate) {
-  if (!accumulate) {
-    std::copy(from, from + count, to);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] += from[i];
-  }
-}
+TANDEM_ONCE TANDEM_NOINLINE void deliver(float const* from, float* to, std::int64_t count,
+                                         bool accumulate);
 
 /// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
 ///
@@ -69310,6 +69679,24 @@ TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t 
 }
 
 }  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE void deliver(float const* from, float* to, std::int64_t count, bool accumulate) {
+  if (!accumulate) {
+    std::copy(from, from + count, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] += from[i];
+  }
+}
+
+}  // namespace tandem::onednn
+
+#endif
 
 // ---- tandem/kernels/onednn/library.hpp
 
@@ -69622,17 +70009,8 @@ inline constexpr dnnl_data_type_t data_type = std::same_as<T, float> ? dnnl_f32 
 
 /// A tensor of these sizes, logical order first to last; dnnl_format_tag_any leaves the layout to
 /// the primitive.
-inline Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes, dnnl_data_type_t type,
-                                  dnnl_format_tag_t tag) {
-  dnnl_dims_t list = {};
-  int rank = 0;
-  for (std::int64_t const size : sizes) {
-    list[rank++] = size;
-  }
-  Descriptor made;
-  check(made.set(rank, list, type, tag));
-  return made;
-}
+TANDEM_ONCE Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes,
+                                       dnnl_data_type_t type, dnnl_format_tag_t tag);
 
 inline Descriptor copy_of(DescriptorView other) {
   Descriptor made;
@@ -69651,22 +70029,7 @@ inline Descriptor copy_of(DescriptorView other) {
 namespace detail {
 
 /// The newest instructions that oneDNN takes on this processor.
-TANDEM_NOINLINE inline char const* instructions() {
-  static constexpr struct {
-    dnnl_cpu_isa_t isa;
-    char const* name;
-  } known[] = {{dnnl_cpu_isa_avx512_core_amx, "AMX"},
-               {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
-               {dnnl_cpu_isa_avx512_core, "AVX-512"},
-               {dnnl_cpu_isa_avx2, "AVX2"}};
-  auto const here = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-  for (auto const& [isa, name] : known) {
-    if ((here & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa)) {
-      return name;
-    }
-  }
-  return "older instructions than AVX2";
-}
+TANDEM_ONCE TANDEM_NOINLINE char const* instructions();
 
 }  // namespace detail
 
@@ -69684,6 +70047,47 @@ struct Computes<BasicHost<OneDnn, Precision>> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes,
+                                       dnnl_data_type_t type, dnnl_format_tag_t tag) {
+  dnnl_dims_t list = {};
+  int rank = 0;
+  for (std::int64_t const size : sizes) {
+    list[rank++] = size;
+  }
+  Descriptor made;
+  check(made.set(rank, list, type, tag));
+  return made;
+}
+
+}  // namespace tandem::onednn
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE char const* instructions() {
+  static constexpr struct {
+    dnnl_cpu_isa_t isa;
+    char const* name;
+  } known[] = {{dnnl_cpu_isa_avx512_core_amx, "AMX"},
+               {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
+               {dnnl_cpu_isa_avx512_core, "AVX-512"},
+               {dnnl_cpu_isa_avx2, "AVX2"}};
+  auto const here = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  for (auto const& [isa, name] : known) {
+    if ((here & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa)) {
+      return name;
+    }
+  }
+  return "older instructions than AVX2";
+}
+
+}  // namespace tandem::onednn::detail
+
+#endif
 
 // ---- tandem/kernels/onednn/matmul.hpp
 
@@ -69717,19 +70121,7 @@ class Attributes {
  public:
   enum class Result : bool { overwritten, added_to };
 
-  explicit Attributes(Result result = Result::overwritten) {
-    dnnl_primitive_attr_t attributes = nullptr;
-    check(dnnl_primitive_attr_create(&attributes));
-    handle_ = UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>{attributes};
-    check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
-    if (result == Result::added_to) {
-      dnnl_post_ops_t raw = nullptr;
-      check(dnnl_post_ops_create(&raw));
-      UniqueHandle<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations{raw};
-      check(append_sum(raw));
-      check(dnnl_primitive_attr_set_post_ops(attributes, raw));
-    }
-  }
+  TANDEM_ONCE explicit Attributes(Result result = Result::overwritten);
 
   [[nodiscard]] const_dnnl_primitive_attr_t get() const noexcept { return handle_.get(); }
 
@@ -69775,20 +70167,7 @@ class Primitive {
   Primitive() = default;
 
   /// @param arguments  their names, in the order in which run() has their pointers
-  Primitive(Library const& library, Plan const& plan, std::span<int const> arguments)
-      : scratch_bytes_{plan.scratch_bytes()} {
-    expects(arguments.size() <= most_arguments, "Primitive: too many arguments");
-    dnnl_primitive_t made = nullptr;
-    check(dnnl_primitive_create(&made, plan.get()));
-    handle_ = UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy>{made};
-    for (int const argument : arguments) {
-      add(library, argument, plan.tensor(argument));
-    }
-    if (scratch_bytes_ > 0) {
-      add(library, DNNL_ARG_SCRATCHPAD,
-          dnnl_primitive_desc_query_md(plan.get(), dnnl_query_scratchpad_md, 0));
-    }
-  }
+  TANDEM_ONCE Primitive(Library const& library, Plan const& plan, std::span<int const> arguments);
 
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
   [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return scratch_bytes_; }
@@ -69802,32 +70181,13 @@ class Primitive {
   }
 
  private:
-  void execute(Library const& library, std::byte* scratch, std::span<void const* const> tensors) {
-    int place = 0;
-    for (void const* const tensor : tensors) {
-      point(place++, const_cast<void*>(tensor));
-    }
-    if (scratch_bytes_ > 0) {
-      point(place, scratch);
-    }
-    check(dnnl_primitive_execute(handle_.get(), library.stream(), count_, arguments_));
-    check(dnnl_stream_wait(library.stream()));
-  }
+  TANDEM_ONCE void execute(Library const& library, std::byte* scratch,
+                           std::span<void const* const> tensors);
 
-  void add(Library const& library, int argument, DescriptorView type) {
-    dnnl_memory_t memory = nullptr;
-    check(dnnl_memory_create(&memory, type, library.engine(), DNNL_MEMORY_NONE));
-    memory_[count_] = UniqueHandle<dnnl_memory_t, dnnl_memory_destroy>{memory};
-    arguments_[count_++] = {argument, memory};
-  }
+  TANDEM_ONCE void add(Library const& library, int argument, DescriptorView type);
 
   // Version 2 fills the padding of a blocked tensor with zeros when its pointer changes.
-  void point(int place, void* to) {
-    if (at_[place] != to) {
-      check(dnnl_memory_set_data_handle(memory_[place].get(), to));
-      at_[place] = to;
-    }
-  }
+  TANDEM_ONCE void point(int place, void* to);
 
   UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy> handle_;
   UniqueHandle<dnnl_memory_t, dnnl_memory_destroy> memory_[most_arguments + 1];
@@ -69838,8 +70198,74 @@ class Primitive {
 };
 
 /// Copies a tensor into another layout or type, or adds it.
-inline Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
-                              Attributes::Result result = Attributes::Result::overwritten) {
+TANDEM_ONCE Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
+                                   Attributes::Result result = Attributes::Result::overwritten);
+
+}  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE Attributes::Attributes(Result result) {
+  dnnl_primitive_attr_t attributes = nullptr;
+  check(dnnl_primitive_attr_create(&attributes));
+  handle_ = UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>{attributes};
+  check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
+  if (result == Result::added_to) {
+    dnnl_post_ops_t raw = nullptr;
+    check(dnnl_post_ops_create(&raw));
+    UniqueHandle<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations{raw};
+    check(append_sum(raw));
+    check(dnnl_primitive_attr_set_post_ops(attributes, raw));
+  }
+}
+
+TANDEM_ONCE Primitive::Primitive(Library const& library, Plan const& plan,
+                                 std::span<int const> arguments)
+    : scratch_bytes_{plan.scratch_bytes()} {
+  expects(arguments.size() <= most_arguments, "Primitive: too many arguments");
+  dnnl_primitive_t made = nullptr;
+  check(dnnl_primitive_create(&made, plan.get()));
+  handle_ = UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy>{made};
+  for (int const argument : arguments) {
+    add(library, argument, plan.tensor(argument));
+  }
+  if (scratch_bytes_ > 0) {
+    add(library, DNNL_ARG_SCRATCHPAD,
+        dnnl_primitive_desc_query_md(plan.get(), dnnl_query_scratchpad_md, 0));
+  }
+}
+
+TANDEM_ONCE void Primitive::execute(Library const& library, std::byte* scratch,
+                                    std::span<void const* const> tensors) {
+  int place = 0;
+  for (void const* const tensor : tensors) {
+    point(place++, const_cast<void*>(tensor));
+  }
+  if (scratch_bytes_ > 0) {
+    point(place, scratch);
+  }
+  check(dnnl_primitive_execute(handle_.get(), library.stream(), count_, arguments_));
+  check(dnnl_stream_wait(library.stream()));
+}
+
+TANDEM_ONCE void Primitive::add(Library const& library, int argument, DescriptorView type) {
+  dnnl_memory_t memory = nullptr;
+  check(dnnl_memory_create(&memory, type, library.engine(), DNNL_MEMORY_NONE));
+  memory_[count_] = UniqueHandle<dnnl_memory_t, dnnl_memory_destroy>{memory};
+  arguments_[count_++] = {argument, memory};
+}
+
+TANDEM_ONCE void Primitive::point(int place, void* to) {
+  if (at_[place] != to) {
+    check(dnnl_memory_set_data_handle(memory_[place].get(), to));
+    at_[place] = to;
+  }
+}
+
+TANDEM_ONCE Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
+                                   Attributes::Result result) {
   Attributes const attributes{result};
   dnnl_primitive_desc_t made = nullptr;
   check(dnnl_reorder_primitive_desc_create(&made, from, library.engine(), to, library.engine(),
@@ -69849,6 +70275,8 @@ inline Primitive make_reorder(Library const& library, DescriptorView from, Descr
 }
 
 }  // namespace tandem::onednn
+
+#endif
 
 // ---- tandem/kernels/onednn/refusal.hpp
 
@@ -69869,8 +70297,16 @@ inline bool has_avx512() {
 }
 
 /// @throws OneDnnError  always
-[[noreturn]] TANDEM_NOINLINE inline void refuse(dnnl_status_t status, std::string const& layer,
-                                                dnnl_data_type_t type) {
+TANDEM_ONCE [[noreturn]] TANDEM_NOINLINE void refuse(dnnl_status_t status, std::string const& layer,
+                                                     dnnl_data_type_t type);
+
+}  // namespace tandem::onednn::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE void refuse(dnnl_status_t status, std::string const& layer, dnnl_data_type_t type) {
   if (status == dnnl_unimplemented && type == dnnl_bf16 && !has_avx512()) {
     throw OneDnnError{status,
                       "this processor has no AVX-512, which oneDNN wants for bf16; take "
@@ -69881,6 +70317,8 @@ inline bool has_avx512() {
 }
 
 }  // namespace tandem::onednn::detail
+
+#endif
 
 namespace tandem::onednn {
 
@@ -69907,8 +70345,30 @@ inline std::string_view kernel_of(MatmulTask const& task) {
   return task.type == dnnl_bf16 && task.k == 63 ? "gemm:" : task.kernel;
 }
 
-TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const& task,
-                                        DescriptorView b) {
+TANDEM_ONCE TANDEM_NOINLINE Plan plan_matmul(Library const& library, MatmulTask const& task,
+                                             DescriptorView b);
+
+}  // namespace detail
+
+/// Arguments of its run(): A, B, C and, if any, the bias.
+///
+/// Order: fixed by the shape, the layout of B, and the number of threads.
+/// @throws OneDnnError  no kernel for this product; the message names it
+TANDEM_ONCE Primitive make_matmul(Library const& library, MatmulTask const& task);
+
+/// How the kernel for this product likes B best.
+inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
+  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
+  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
+}
+
+}  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE Plan plan_matmul(Library const& library, MatmulTask const& task, DescriptorView b) {
   Descriptor const a =
       make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
   Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
@@ -69928,13 +70388,11 @@ TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const
   return Plan{made};
 }
 
-}  // namespace detail
+}  // namespace tandem::onednn::detail
 
-/// Arguments of its run(): A, B, C and, if any, the bias.
-///
-/// Order: fixed by the shape, the layout of B, and the number of threads.
-/// @throws OneDnnError  no kernel for this product; the message names it
-inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+namespace tandem::onednn {
+
+TANDEM_ONCE Primitive make_matmul(Library const& library, MatmulTask const& task) {
   Descriptor const b =
       make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
   int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
@@ -69943,13 +70401,9 @@ inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
                    std::span{arguments}.first(task.bias ? 4 : 3)};
 }
 
-/// How the kernel for this product likes B best.
-inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
-  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
-  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
-}
-
 }  // namespace tandem::onednn
+
+#endif
 
 // ---- tandem/kernels/onednn/team_size.hpp
 
@@ -71411,68 +71865,16 @@ class Winograd {
   [[nodiscard]] Images outputs() const { return {geometry_.out_channels, geometry_.out}; }
 
   /// The 6×6 inputs of a tile to Bᵀ d B, number p at to + p * stride.
-  static void enter(Images const& in, Tile const& tile, Extent2d padding, float const* x, float* to,
-                    std::int64_t stride) {
-    constexpr int n = detail::winograd_in;
-    int const row = tile.row - padding.height;
-    int const column = tile.column - padding.width;
-    for_vectors(in.channels, [&](int c, auto some) {
-      Floats d[products];
-      for (int i = 0; i < n * n; ++i) {
-        int const r = row + i / n;
-        int const s = column + i % n;
-        d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
-      }
-      Floats v[products];
-      detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
-      for (int p = 0; p < n * n; ++p) {
-        some.store(to + p * stride + c, v[p]);
-      }
-    });
-  }
+  TANDEM_ONCE static void enter(Images const& in, Tile const& tile, Extent2d padding,
+                                float const* x, float* to, std::int64_t stride);
 
   /// The 4×4 gradients of a tile's outputs to A dy Aᵀ.
-  static void enter_gradient(Images const& out, Tile const& tile, float const* dy, float* to,
-                             std::int64_t stride) {
-    constexpr int n = detail::winograd_in;
-    constexpr int m = detail::winograd_out;
-    for_vectors(out.channels, [&](int c, auto some) {
-      Floats d[tile_outputs];
-      for (int i = 0; i < m * m; ++i) {
-        int const r = tile.row + i / m;
-        int const s = tile.column + i % m;
-        d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
-      }
-      Floats v[products];
-      detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
-      for (int p = 0; p < n * n; ++p) {
-        some.store(to + p * stride + c, v[p]);
-      }
-    });
-  }
+  TANDEM_ONCE static void enter_gradient(Images const& out, Tile const& tile, float const* dy,
+                                         float* to, std::int64_t stride);
 
   /// The 36 products of a tile to its 4×4 outputs, and the bias on each.
-  static void leave(Images const& out, Tile const& tile, float const* from, std::int64_t stride,
-                    float const* bias, float* y) {
-    constexpr int n = detail::winograd_in;
-    constexpr int m = detail::winograd_out;
-    for_vectors(out.channels, [&](int c, auto some) {
-      Floats v[products];
-      for (int p = 0; p < n * n; ++p) {
-        v[p] = some.load(from + p * stride + c);
-      }
-      Floats d[tile_outputs];
-      detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
-      Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
-      for (int i = 0; i < m * m; ++i) {
-        int const r = tile.row + i / m;
-        int const s = tile.column + i % m;
-        if (out.contains(r, s)) {
-          some.store(y + out.at(tile.sample, r, s) + c, d[i] + added);
-        }
-      }
-    });
-  }
+  TANDEM_ONCE static void leave(Images const& out, Tile const& tile, float const* from,
+                                std::int64_t stride, float const* bias, float* y);
 
   template <class Product>
   void convolve(Team& team, Product const& product, std::int64_t batch, Images const& in,
@@ -71505,71 +71907,147 @@ class Winograd {
   }
 
   /// to (36, rows, columns) of the kernels at weights + row * row_stride + column * column_stride.
-  static void pack(Team& team, float const* weights, int rows, std::int64_t row_stride, int columns,
-                   std::int64_t column_stride, bool turned, float* to) {
-    constexpr int n = detail::winograd_in;
-    team.parallel_for(rows, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        for_vectors(columns, [&](int column, auto some) {
-          float kernels[9][lanes] = {};
-          int const count = std::min(columns - column, lanes);
-          for (int j = 0; j < count; ++j) {
-            float const* const kernel = weights + row * row_stride + (column + j) * column_stride;
-            for (int i = 0; i < 9; ++i) {
-              kernels[i][j] = kernel[turned ? 8 - i : i];
-            }
-          }
-          Floats g[9];
-          for (int i = 0; i < 9; ++i) {
-            g[i] = load(kernels[i]);
-          }
-          Floats u[products];
-          detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
-          for (int p = 0; p < n * n; ++p) {
-            some.store(to + (p * rows + row) * columns + column, u[p]);
-          }
-        });
-      }
-    });
-  }
+  TANDEM_ONCE static void pack(Team& team, float const* weights, int rows, std::int64_t row_stride,
+                               int columns, std::int64_t column_stride, bool turned, float* to);
 
   /// Sums (36, Out, In) to the gradient (Out, In, 3, 3).
-  void leave_weights(Team& team, float const* sums, float* gradient, bool accumulate) const {
-    constexpr int n = detail::winograd_in;
-    int const in = geometry_.in_channels;
-    std::int64_t const out = geometry_.out_channels;
-    team.parallel_for(out, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        for (int c = 0; c < in; c += lanes) {
-          int const count = std::min(in - c, lanes);
-          Floats u[products];
-          for (int p = 0; p < n * n; ++p) {
-            float const* const from = sums + (p * out + row) * in + c;
-            u[p] = count == lanes ? load(from) : load(from, count);
-          }
-          Floats g[9];
-          detail::winograd_both<n, 3>(u, g,
-                                      [](auto... a) { detail::winograd_weight_gradient(a...); });
-          float kernels[9][lanes];
-          for (int i = 0; i < 9; ++i) {
-            store(kernels[i], g[i]);
-          }
-          float* const to = gradient + (row * in + c) * 9;
-          for (int j = 0; j < count; ++j) {
-            for (int i = 0; i < 9; ++i) {
-              to[j * 9 + i] = (accumulate ? to[j * 9 + i] : 0.0F) + kernels[i][j];
-            }
-          }
-        }
-      }
-    });
-  }
+  TANDEM_ONCE void leave_weights(Team& team, float const* sums, float* gradient,
+                                 bool accumulate) const;
 
   ConvolutionGeometry geometry_{};
   int threads_ = 1;
 };
 
 }  // namespace tandem::host::channels_last
+
+#if TANDEM_BODIES
+
+namespace tandem::host::channels_last {
+
+TANDEM_ONCE void Winograd::enter(Images const& in, Tile const& tile, Extent2d padding,
+                                 float const* x, float* to, std::int64_t stride) {
+  constexpr int n = detail::winograd_in;
+  int const row = tile.row - padding.height;
+  int const column = tile.column - padding.width;
+  for_vectors(in.channels, [&](int c, auto some) {
+    Floats d[products];
+    for (int i = 0; i < n * n; ++i) {
+      int const r = row + i / n;
+      int const s = column + i % n;
+      d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
+    }
+    Floats v[products];
+    detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
+    for (int p = 0; p < n * n; ++p) {
+      some.store(to + p * stride + c, v[p]);
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::enter_gradient(Images const& out, Tile const& tile, float const* dy,
+                                          float* to, std::int64_t stride) {
+  constexpr int n = detail::winograd_in;
+  constexpr int m = detail::winograd_out;
+  for_vectors(out.channels, [&](int c, auto some) {
+    Floats d[tile_outputs];
+    for (int i = 0; i < m * m; ++i) {
+      int const r = tile.row + i / m;
+      int const s = tile.column + i % m;
+      d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
+    }
+    Floats v[products];
+    detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
+    for (int p = 0; p < n * n; ++p) {
+      some.store(to + p * stride + c, v[p]);
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::leave(Images const& out, Tile const& tile, float const* from,
+                                 std::int64_t stride, float const* bias, float* y) {
+  constexpr int n = detail::winograd_in;
+  constexpr int m = detail::winograd_out;
+  for_vectors(out.channels, [&](int c, auto some) {
+    Floats v[products];
+    for (int p = 0; p < n * n; ++p) {
+      v[p] = some.load(from + p * stride + c);
+    }
+    Floats d[tile_outputs];
+    detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
+    Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
+    for (int i = 0; i < m * m; ++i) {
+      int const r = tile.row + i / m;
+      int const s = tile.column + i % m;
+      if (out.contains(r, s)) {
+        some.store(y + out.at(tile.sample, r, s) + c, d[i] + added);
+      }
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::pack(Team& team, float const* weights, int rows, std::int64_t row_stride,
+                                int columns, std::int64_t column_stride, bool turned, float* to) {
+  constexpr int n = detail::winograd_in;
+  team.parallel_for(rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for_vectors(columns, [&](int column, auto some) {
+        float kernels[9][lanes] = {};
+        int const count = std::min(columns - column, lanes);
+        for (int j = 0; j < count; ++j) {
+          float const* const kernel = weights + row * row_stride + (column + j) * column_stride;
+          for (int i = 0; i < 9; ++i) {
+            kernels[i][j] = kernel[turned ? 8 - i : i];
+          }
+        }
+        Floats g[9];
+        for (int i = 0; i < 9; ++i) {
+          g[i] = load(kernels[i]);
+        }
+        Floats u[products];
+        detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
+        for (int p = 0; p < n * n; ++p) {
+          some.store(to + (p * rows + row) * columns + column, u[p]);
+        }
+      });
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::leave_weights(Team& team, float const* sums, float* gradient,
+                                         bool accumulate) const {
+  constexpr int n = detail::winograd_in;
+  int const in = geometry_.in_channels;
+  std::int64_t const out = geometry_.out_channels;
+  team.parallel_for(out, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (int c = 0; c < in; c += lanes) {
+        int const count = std::min(in - c, lanes);
+        Floats u[products];
+        for (int p = 0; p < n * n; ++p) {
+          float const* const from = sums + (p * out + row) * in + c;
+          u[p] = count == lanes ? load(from) : load(from, count);
+        }
+        Floats g[9];
+        detail::winograd_both<n, 3>(u, g,
+                                    [](auto... a) { detail::winograd_weight_gradient(a...); });
+        float kernels[9][lanes];
+        for (int i = 0; i < 9; ++i) {
+          store(kernels[i], g[i]);
+        }
+        float* const to = gradient + (row * in + c) * 9;
+        for (int j = 0; j < count; ++j) {
+          for (int i = 0; i < 9; ++i) {
+            to[j * 9 + i] = (accumulate ? to[j * 9 + i] : 0.0F) + kernels[i][j];
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+#endif
 
 // ---- tandem/kernels/onednn/convolution.hpp
 
@@ -71612,35 +72090,14 @@ struct ConvolutionTask {
 };
 
 /// "Conv2d of 64 to 128 channels in 1 group, kernel 3 x 3, …": for messages.
-TANDEM_NOINLINE inline std::string to_string(ConvolutionTask const& task) {
-  auto const extent = [](Extent2d e) {
-    return std::to_string(e.height) + " x " + std::to_string(e.width);
-  };
-  ConvolutionGeometry const& g = task.geometry;
-  return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
-         " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
-         ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
-         ", padding " + extent(g.window.padding) +
-         (g.window.dilation == Extent2d{} ? "" : ", dilation " + extent(g.window.dilation)) +
-         ", images " + extent(g.in) + ", batch " + std::to_string(task.batch) +
-         (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
-}
+TANDEM_ONCE TANDEM_NOINLINE std::string to_string(ConvolutionTask const& task);
 
 namespace detail {
 
 /// The weights (Out, In, kernel); with groups (G, Out / G, In / G, kernel). The numbers lie in one
 /// order either way if plain.
-inline Descriptor convolution_weights(ConvolutionGeometry const& g, dnnl_data_type_t type,
-                                      dnnl_format_tag_t tag) {
-  Extent2d const k = g.window.kernel;
-  if (g.groups == 1) {
-    return make_descriptor({g.out_channels, g.in_channels, k.height, k.width}, type,
-                           tag == dnnl_format_tag_any ? tag : dnnl_oihw);
-  }
-  return make_descriptor(
-      {g.groups, g.out_channels / g.groups, g.in_channels / g.groups, k.height, k.width}, type,
-      tag == dnnl_format_tag_any ? tag : dnnl_goihw);
-}
+TANDEM_ONCE Descriptor convolution_weights(ConvolutionGeometry const& g, dnnl_data_type_t type,
+                                           dnnl_format_tag_t tag);
 
 }  // namespace detail
 
@@ -71664,31 +72121,6 @@ inline bool miscounts(Plan const& plan, int summed_channels) {
          plan.kernel().starts_with("jit_bf16_1x1");
 }
 
-/// Whether the threads of oneDNN 2.6.3's bf16 forward kernel with AMX may take each other's rows:
-/// of windows that leave out rows, and of strides that are wider than high.
-inline bool may_mix_rows(ConvolutionTask const& task) {
-  Extent2d const kernel = task.geometry.window.kernel;
-  Extent2d const stride = task.geometry.window.stride;
-  return task.type == dnnl_bf16 && kernel != Extent2d{1, 1} &&
-         (kernel.height < stride.height || stride.width > stride.height);
-}
-
-/// Whether oneDNN's kernel for the gradient of these weights goes wrong, as 2.6.3's does, and 3.2's
-/// but with AMX. With a stride of a 1 x 1 window and less than 16 channels it adds up other pixels
-/// or writes behind its scratch memory. In bf16 it reads what nobody wrote: of images narrower than
-/// the stride, and with AMX of more than 32 channels, no multiple of 16, if the window's rows are
-/// dilated.
-inline bool misreads(ConvolutionTask const& task) {
-  ConvolutionGeometry const& g = task.geometry;
-  Window const& window = g.window;
-  int const channels = g.in_channels / g.groups;
-  bool const strided = window.stride.height > 1 || window.stride.width > 1;
-  return (strided && window.kernel == Extent2d{1, 1} && channels < 16) ||
-         (task.type == dnnl_bf16 &&
-          (g.in.width < window.stride.width ||
-           (window.dilation.height > 1 && channels > 32 && channels % 16 != 0)));
-}
-
 inline Descriptor activation(ConvolutionTask const& task, int channels, Extent2d extent) {
   return make_descriptor({task.batch, channels, extent.height, extent.width}, task.type, dnnl_nhwc);
 }
@@ -71701,52 +72133,8 @@ struct ConvolutionPlans {
   Plan input_gradient;
   Plan weight_gradient;
 
-  TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
-                                   PackedWeights const* weights) {
-    ConvolutionGeometry const& g = task.geometry;
-    x = activation(task, g.in_channels, g.in);
-    y = activation(task, g.out_channels, g.out);
-    Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
-    Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
-    Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
-    DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
-    WindowSteps const steps{{g.window.stride.height, g.window.stride.width},
-                            {g.window.padding.height, g.window.padding.width},
-                            {g.window.dilation.height - 1, g.window.dilation.width - 1}};
-    Attributes const attributes;
-    auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
-                          auto... hint) {
-      dnnl_primitive_desc_t made = nullptr;
-      dnnl_status_t const status =
-          create(&made, library.engine(), TensorViews{x.get(), weight, with_bias, y.get()}, steps,
-                 hint..., attributes.get());
-      if (status != dnnl_success) {
-        refuse(status, to_string(task), task.type);
-      }
-      return Plan{made};
-    };
-    // Weights of a plain layout are for oneDNN's plain kernel: slow, and right.
-    Descriptor const plain = convolution_weights(g, task.type, dnnl_oihw);
-    forward = plan(convolution_forward, weights != nullptr ? weights->forward.get() : any.get(),
-                   bias_or_none);
-    if (miscounts(forward, g.in_channels / g.groups) || may_mix_rows(task)) {
-      forward = plan(convolution_forward, plain.get(), bias_or_none);
-    }
-    if (task.wants_input_gradient) {
-      input_gradient = plan(convolution_input_gradient,
-                            weights != nullptr ? weights->input_gradient.get() : any.get(), nullptr,
-                            forward.get());
-      if (miscounts(input_gradient, g.out_channels / g.groups)) {
-        input_gradient = plan(convolution_input_gradient, plain.get(), nullptr, forward.get());
-      }
-    }
-    if (task.wants_weight_gradient) {
-      Descriptor const plain_gradient = convolution_weights(g, dnnl_f32, dnnl_oihw);
-      weight_gradient = plan(convolution_weight_gradient,
-                             misreads(task) ? plain_gradient.get() : any_gradient.get(),
-                             task.has_bias_gradient() ? vector.get() : nullptr, forward.get());
-    }
-  }
+  TANDEM_ONCE TANDEM_NOINLINE ConvolutionPlans(Library const& library, ConvolutionTask const& task,
+                                               PackedWeights const* weights);
 
   /// The last argument is the bias, which may be none.
   [[nodiscard]] static Primitive compile(Library const& library, Plan const& plan,
@@ -71759,6 +72147,115 @@ struct ConvolutionPlans {
 
 }  // namespace tandem::onednn
 
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE std::string to_string(ConvolutionTask const& task) {
+  auto const extent = [](Extent2d e) {
+    return std::to_string(e.height) + " x " + std::to_string(e.width);
+  };
+  ConvolutionGeometry const& g = task.geometry;
+  return "Conv2d of " + std::to_string(g.in_channels) + " to " + std::to_string(g.out_channels) +
+         " channels in " + std::to_string(g.groups) + (g.groups == 1 ? " group" : " groups") +
+         ", kernel " + extent(g.window.kernel) + ", stride " + extent(g.window.stride) +
+         ", padding " + extent(g.window.padding) +
+         (g.window.dilation == Extent2d{} ? "" : ", dilation " + extent(g.window.dilation)) +
+         ", images " + extent(g.in) + ", batch " + std::to_string(task.batch) +
+         (task.type == dnnl_bf16 ? ", bf16" : ", fp32");
+}
+
+}  // namespace tandem::onednn
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE Descriptor convolution_weights(ConvolutionGeometry const& g, dnnl_data_type_t type,
+                                           dnnl_format_tag_t tag) {
+  Extent2d const k = g.window.kernel;
+  if (g.groups == 1) {
+    return make_descriptor({g.out_channels, g.in_channels, k.height, k.width}, type,
+                           tag == dnnl_format_tag_any ? tag : dnnl_oihw);
+  }
+  return make_descriptor(
+      {g.groups, g.out_channels / g.groups, g.in_channels / g.groups, k.height, k.width}, type,
+      tag == dnnl_format_tag_any ? tag : dnnl_goihw);
+}
+
+/// Whether the threads of oneDNN 2.6.3's bf16 forward kernel with AMX may take each other's rows:
+/// of windows that leave out rows, and of strides that are wider than high.
+TANDEM_ONCE bool may_mix_rows(ConvolutionTask const& task) {
+  Extent2d const kernel = task.geometry.window.kernel;
+  Extent2d const stride = task.geometry.window.stride;
+  return task.type == dnnl_bf16 && kernel != Extent2d{1, 1} &&
+         (kernel.height < stride.height || stride.width > stride.height);
+}
+
+/// Whether oneDNN's kernel for the gradient of these weights goes wrong, as 2.6.3's does, and 3.2's
+/// but with AMX. With a stride of a 1 x 1 window and less than 16 channels it adds up other pixels
+/// or writes behind its scratch memory. In bf16 it reads what nobody wrote: of images narrower than
+/// the stride, and with AMX of more than 32 channels, no multiple of 16, if the window's rows are
+/// dilated.
+TANDEM_ONCE bool misreads(ConvolutionTask const& task) {
+  ConvolutionGeometry const& g = task.geometry;
+  Window const& window = g.window;
+  int const channels = g.in_channels / g.groups;
+  bool const strided = window.stride.height > 1 || window.stride.width > 1;
+  return (strided && window.kernel == Extent2d{1, 1} && channels < 16) ||
+         (task.type == dnnl_bf16 &&
+          (g.in.width < window.stride.width ||
+           (window.dilation.height > 1 && channels > 32 && channels % 16 != 0)));
+}
+
+TANDEM_ONCE ConvolutionPlans::ConvolutionPlans(Library const& library, ConvolutionTask const& task,
+                                               PackedWeights const* weights) {
+  ConvolutionGeometry const& g = task.geometry;
+  x = activation(task, g.in_channels, g.in);
+  y = activation(task, g.out_channels, g.out);
+  Descriptor const any = convolution_weights(g, task.type, dnnl_format_tag_any);
+  Descriptor const any_gradient = convolution_weights(g, dnnl_f32, dnnl_format_tag_any);
+  Descriptor const vector = make_descriptor({g.out_channels}, dnnl_f32, dnnl_a);
+  DescriptorView const bias_or_none = task.bias ? vector.get() : nullptr;
+  WindowSteps const steps{{g.window.stride.height, g.window.stride.width},
+                          {g.window.padding.height, g.window.padding.width},
+                          {g.window.dilation.height - 1, g.window.dilation.width - 1}};
+  Attributes const attributes;
+  auto const plan = [&](auto const& create, DescriptorView weight, DescriptorView with_bias,
+                        auto... hint) {
+    dnnl_primitive_desc_t made = nullptr;
+    dnnl_status_t const status =
+        create(&made, library.engine(), TensorViews{x.get(), weight, with_bias, y.get()}, steps,
+               hint..., attributes.get());
+    if (status != dnnl_success) {
+      refuse(status, to_string(task), task.type);
+    }
+    return Plan{made};
+  };
+  // Weights of a plain layout are for oneDNN's plain kernel: slow, and right.
+  Descriptor const plain = convolution_weights(g, task.type, dnnl_oihw);
+  forward = plan(convolution_forward, weights != nullptr ? weights->forward.get() : any.get(),
+                 bias_or_none);
+  if (miscounts(forward, g.in_channels / g.groups) || may_mix_rows(task)) {
+    forward = plan(convolution_forward, plain.get(), bias_or_none);
+  }
+  if (task.wants_input_gradient) {
+    input_gradient = plan(convolution_input_gradient,
+                          weights != nullptr ? weights->input_gradient.get() : any.get(), nullptr,
+                          forward.get());
+    if (miscounts(input_gradient, g.out_channels / g.groups)) {
+      input_gradient = plan(convolution_input_gradient, plain.get(), nullptr, forward.get());
+    }
+  }
+  if (task.wants_weight_gradient) {
+    Descriptor const plain_gradient = convolution_weights(g, dnnl_f32, dnnl_oihw);
+    weight_gradient = plan(convolution_weight_gradient,
+                           misreads(task) ? plain_gradient.get() : any_gradient.get(),
+                           task.has_bias_gradient() ? vector.get() : nullptr, forward.get());
+  }
+}
+}  // namespace tandem::onednn::detail
+
+#endif
+
 namespace tandem::onednn {
 
 /// Prepared passes. Their results repeat bit for bit with the same number of threads.
@@ -71769,36 +72266,8 @@ class ConvolutionPasses {
  public:
   /// @param weights  layouts to keep to; null: the primitives choose
   /// @throws OneDnnError  no kernel for this convolution; the message names it
-  ConvolutionPasses(Library const& library, ConvolutionTask const& task,
-                    PackedWeights const* weights)
-      : library_{&library},
-        bias_bytes_{task.has_bias_gradient() ? task.geometry.out_channels * 4 : 0} {
-    detail::ConvolutionPlans const plans{library, task, weights};
-    weights_.forward = copy_of(plans.forward.tensor(DNNL_ARG_WEIGHTS));
-    forward_ =
-        plans.compile(library, plans.forward,
-                      {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS}, task.bias);
-    if (plans.input_gradient) {
-      weights_.input_gradient = copy_of(plans.input_gradient.tensor(DNNL_ARG_WEIGHTS));
-      int const arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
-      input_gradient_ = Primitive{library, plans.input_gradient, arguments};
-    }
-    if (plans.weight_gradient) {
-      weight_gradient_ = plans.compile(
-          library, plans.weight_gradient,
-          {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS},
-          task.has_bias_gradient());
-      DescriptorView const from = plans.weight_gradient.tensor(DNNL_ARG_DIFF_WEIGHTS);
-      Descriptor const to = plain_weights(task.geometry);
-      deliver_ = make_reorder(library, from, to.get());
-      add_ = make_reorder(library, from, to.get(), Attributes::Result::added_to);
-      weight_bytes_ = rounded_up(bytes_of(from));
-    }
-    for (Primitive const* const primitive :
-         {&forward_, &input_gradient_, &weight_gradient_, &deliver_, &add_}) {
-      work_bytes_ = std::max(work_bytes_, rounded_up(primitive->scratch_bytes()));
-    }
-  }
+  TANDEM_ONCE ConvolutionPasses(Library const& library, ConvolutionTask const& task,
+                                PackedWeights const* weights);
 
   [[nodiscard]] PackedWeights const& weights() const noexcept { return weights_; }
   [[nodiscard]] std::int64_t scratch_bytes() const noexcept {
@@ -71806,13 +72275,8 @@ class ConvolutionPasses {
   }
 
   /// Writes y. @param bias  null without one
-  void forward(void const* x, void const* weights, float const* bias, void* y, std::byte* scratch) {
-    if (bias != nullptr) {
-      forward_.run(*library_, scratch, x, weights, y, bias);
-    } else {
-      forward_.run(*library_, scratch, x, weights, y);
-    }
-  }
+  TANDEM_ONCE void forward(void const* x, void const* weights, float const* bias, void* y,
+                           std::byte* scratch);
 
   /// Writes dx.
   void input_gradient(void const* dy, void const* weights, void* dx, std::byte* scratch) {
@@ -71820,20 +72284,8 @@ class ConvolutionPasses {
   }
 
   /// Writes or adds to the gradient of the weights in their plain layout, and to the bias's.
-  void weight_gradient(void const* x, void const* dy, float* weight, float* bias, bool accumulate,
-                       std::byte* scratch) {
-    std::byte* const staged = scratch + work_bytes_;
-    auto* const staged_bias = reinterpret_cast<float*>(staged + weight_bytes_);
-    if (bias != nullptr) {
-      weight_gradient_.run(*library_, scratch, x, dy, staged, accumulate ? staged_bias : bias);
-    } else {
-      weight_gradient_.run(*library_, scratch, x, dy, staged);
-    }
-    (accumulate ? add_ : deliver_).run(*library_, scratch, staged, weight);
-    if (bias != nullptr && accumulate) {
-      deliver(staged_bias, bias, bias_bytes_ / 4, true);
-    }
-  }
+  TANDEM_ONCE void weight_gradient(void const* x, void const* dy, float* weight, float* bias,
+                                   bool accumulate, std::byte* scratch);
 
  private:
   Library const* library_;
@@ -71849,6 +72301,71 @@ class ConvolutionPasses {
 };
 
 }  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE ConvolutionPasses::ConvolutionPasses(Library const& library,
+                                                 ConvolutionTask const& task,
+                                                 PackedWeights const* weights)
+    : library_{&library},
+      bias_bytes_{task.has_bias_gradient() ? task.geometry.out_channels * 4 : 0} {
+  detail::ConvolutionPlans const plans{library, task, weights};
+  weights_.forward = copy_of(plans.forward.tensor(DNNL_ARG_WEIGHTS));
+  forward_ =
+      plans.compile(library, plans.forward,
+                    {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS}, task.bias);
+  if (plans.input_gradient) {
+    weights_.input_gradient = copy_of(plans.input_gradient.tensor(DNNL_ARG_WEIGHTS));
+    int const arguments[] = {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC};
+    input_gradient_ = Primitive{library, plans.input_gradient, arguments};
+  }
+  if (plans.weight_gradient) {
+    weight_gradient_ =
+        plans.compile(library, plans.weight_gradient,
+                      {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS},
+                      task.has_bias_gradient());
+    DescriptorView const from = plans.weight_gradient.tensor(DNNL_ARG_DIFF_WEIGHTS);
+    Descriptor const to = plain_weights(task.geometry);
+    deliver_ = make_reorder(library, from, to.get());
+    add_ = make_reorder(library, from, to.get(), Attributes::Result::added_to);
+    weight_bytes_ = rounded_up(bytes_of(from));
+  }
+  for (Primitive const* const primitive :
+       {&forward_, &input_gradient_, &weight_gradient_, &deliver_, &add_}) {
+    work_bytes_ = std::max(work_bytes_, rounded_up(primitive->scratch_bytes()));
+  }
+}
+
+TANDEM_ONCE void ConvolutionPasses::forward(void const* x, void const* weights, float const* bias,
+                                            void* y, std::byte* scratch) {
+  if (bias != nullptr) {
+    forward_.run(*library_, scratch, x, weights, y, bias);
+  } else {
+    forward_.run(*library_, scratch, x, weights, y);
+  }
+}
+
+TANDEM_ONCE void ConvolutionPasses::weight_gradient(void const* x, void const* dy, float* weight,
+                                                    float* bias, bool accumulate,
+                                                    std::byte* scratch) {
+  std::byte* const staged = scratch + work_bytes_;
+  auto* const staged_bias = reinterpret_cast<float*>(staged + weight_bytes_);
+  if (bias != nullptr) {
+    weight_gradient_.run(*library_, scratch, x, dy, staged, accumulate ? staged_bias : bias);
+  } else {
+    weight_gradient_.run(*library_, scratch, x, dy, staged);
+  }
+  (accumulate ? add_ : deliver_).run(*library_, scratch, staged, weight);
+  if (bias != nullptr && accumulate) {
+    deliver(staged_bias, bias, bias_bytes_ / 4, true);
+  }
+}
+
+}  // namespace tandem::onednn
+
+#endif
 
 namespace tandem {
 
@@ -72337,14 +72854,7 @@ struct GroupTask {
   static std::int64_t count(GroupNormGeometry const& g, int batch) {
     return batch * ((g.groups + groups_of(g) - 1) / groups_of(g));
   }
-  GroupTask(GroupNormGeometry const& g, std::int64_t task) {
-    int const each = groups_of(g);
-    std::int64_t const tasks = (g.groups + each - 1) / each;
-    sample = task / tasks;
-    first_group = static_cast<int>(task % tasks) * each;
-    groups = std::min(each, g.groups - first_group);
-    width = g.width();
-  }
+  TANDEM_ONCE GroupTask(GroupNormGeometry const& g, std::int64_t task);
 
   /// f(first channel of the sample, channels) for each run; a run of several groups is all of them.
   template <class Function>
@@ -72516,6 +73026,23 @@ TANDEM_NOINLINE void group_norm_gradient(Team& team, GroupNormGeometry const& g,
 }
 
 }  // namespace tandem::host::channels_last
+
+#if TANDEM_BODIES
+
+namespace tandem::host::channels_last::detail {
+
+TANDEM_ONCE GroupTask::GroupTask(GroupNormGeometry const& g, std::int64_t task) {
+  int const each = groups_of(g);
+  std::int64_t const tasks = (g.groups + each - 1) / each;
+  sample = task / tasks;
+  first_group = static_cast<int>(task % tasks) * each;
+  groups = std::min(each, g.groups - first_group);
+  width = g.width();
+}
+
+}  // namespace tandem::host::channels_last::detail
+
+#endif
 
 namespace tandem {
 
@@ -74722,6 +75249,268 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 
 #endif
 
+#if defined(TANDEM_SEPARATE_COMPILATION)
+// ---- tandem/impl/instances.hpp
+
+/// @file
+/// What is compiled in the unit of bodies alone, of templates on an element's type and a backend:
+/// the kernels, what a device has in memory, and a checkpoint's tensors.
+///
+/// With other types a unit that needs them compiles them itself.
+
+#if defined(TANDEM_IMPL_SRC)
+#define TANDEM_INSTANCE template
+#else
+#define TANDEM_INSTANCE extern template
+#endif
+
+// Of an element's type: portable kernels.
+#define TANDEM_KERNELS_OF(T)                                                                       \
+  TANDEM_INSTANCE decltype(host::relu_forward<T>) host::relu_forward<T>;                           \
+  TANDEM_INSTANCE decltype(host::relu_gradient<T>) host::relu_gradient<T>;                         \
+  TANDEM_INSTANCE decltype(host::attention_forward<T>) host::attention_forward<T>;                 \
+  TANDEM_INSTANCE decltype(host::attention_gradient<T>) host::attention_gradient<T>;               \
+  TANDEM_INSTANCE decltype(host::attention_chunk_forward<T>) host::attention_chunk_forward<T>;     \
+  TANDEM_INSTANCE decltype(host::attention_chunk_gradient<T>) host::attention_chunk_gradient<T>;   \
+  TANDEM_INSTANCE decltype(host::attention_step<T>) host::attention_step<T>;                       \
+  TANDEM_INSTANCE decltype(host::avg_pool_forward<T>) host::avg_pool_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::avg_pool_gradient<T>) host::avg_pool_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::additive_forward<T>) host::additive_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::additive_gradient<T>) host::additive_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::additive_value_gradient<T>) host::additive_value_gradient<T>;     \
+  TANDEM_INSTANCE decltype(host::batch_norm_forward<T>) host::batch_norm_forward<T>;               \
+  TANDEM_INSTANCE decltype(host::batch_norm_input_gradient<T>) host::batch_norm_input_gradient<T>; \
+  TANDEM_INSTANCE decltype(host::batch_norm_parameter_gradient<T>)                                 \
+      host::batch_norm_parameter_gradient<T>;                                                      \
+  TANDEM_INSTANCE decltype(host::batch_norm_statistics<T>) host::batch_norm_statistics<T>;         \
+  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_forward<T>)                                 \
+      host::batch_norm_evaluation_forward<T>;                                                      \
+  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_input_gradient<T>)                          \
+      host::batch_norm_evaluation_input_gradient<T>;                                               \
+  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_parameter_gradient<T>)                      \
+      host::batch_norm_evaluation_parameter_gradient<T>;                                           \
+  TANDEM_INSTANCE decltype(host::concat_forward<T>) host::concat_forward<T>;                       \
+  TANDEM_INSTANCE decltype(host::concat_gradient<T>) host::concat_gradient<T>;                     \
+  TANDEM_INSTANCE decltype(host::convolution_forward<T>) host::convolution_forward<T>;             \
+  TANDEM_INSTANCE decltype(host::convolution_input_gradient<T>)                                    \
+      host::convolution_input_gradient<T>;                                                         \
+  TANDEM_INSTANCE decltype(host::convolution_weight_gradient<T>)                                   \
+      host::convolution_weight_gradient<T>;                                                        \
+  TANDEM_INSTANCE decltype(host::dropout_forward<T>) host::dropout_forward<T>;                     \
+  TANDEM_INSTANCE decltype(host::dropout_gradient<T>) host::dropout_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::drop_columns<T>) host::drop_columns<T>;                           \
+  TANDEM_INSTANCE decltype(host::fill<T>) host::fill<T>;                                           \
+  TANDEM_INSTANCE decltype(host::copy<T>) host::copy<T>;                                           \
+  TANDEM_INSTANCE decltype(host::sum<T>) host::sum<T>;                                             \
+  TANDEM_INSTANCE decltype(host::axpby<T>) host::axpby<T>;                                         \
+  TANDEM_INSTANCE decltype(host::gemm<T>) host::gemm<T>;                                           \
+  TANDEM_INSTANCE decltype(host::global_avg_pool_forward<T>) host::global_avg_pool_forward<T>;     \
+  TANDEM_INSTANCE decltype(host::global_avg_pool_gradient<T>) host::global_avg_pool_gradient<T>;   \
+  TANDEM_INSTANCE decltype(host::add_rows<T>) host::add_rows<T>;                                   \
+  TANDEM_INSTANCE decltype(host::copy_rows<T>) host::copy_rows<T>;                                 \
+  TANDEM_INSTANCE decltype(host::sum_gradient_rows<T>) host::sum_gradient_rows<T>;                 \
+  TANDEM_INSTANCE decltype(host::group_norm_weight_gradient<T>)                                    \
+      host::group_norm_weight_gradient<T>;                                                         \
+  TANDEM_INSTANCE decltype(host::linear_forward<T>) host::linear_forward<T>;                       \
+  TANDEM_INSTANCE decltype(host::linear_input_gradient<T>) host::linear_input_gradient<T>;         \
+  TANDEM_INSTANCE decltype(host::linear_weight_gradient<T>) host::linear_weight_gradient<T>;       \
+  TANDEM_INSTANCE decltype(host::add_map_bias<T>) host::add_map_bias<T>;                           \
+  TANDEM_INSTANCE decltype(host::map_bias_gradient<T>) host::map_bias_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::max_pool_forward<T>) host::max_pool_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::max_pool_gradient<T>) host::max_pool_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::product_forward<T>) host::product_forward<T>;                     \
+  TANDEM_INSTANCE decltype(host::product_gradient<T>) host::product_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::rows_to_times<T>) host::rows_to_times<T>;                         \
+  TANDEM_INSTANCE decltype(host::add_state_gradient<T>) host::add_state_gradient<T>;               \
+  TANDEM_INSTANCE decltype(host::lstm_row<T>) host::lstm_row<T>;                                   \
+  TANDEM_INSTANCE decltype(host::lstm_row_gradient<T>) host::lstm_row_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::gru_row<T>) host::gru_row<T>;                                     \
+  TANDEM_INSTANCE decltype(host::gru_row_gradient<T>) host::gru_row_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::rotate<T>) host::rotate<T>;                                       \
+  TANDEM_INSTANCE decltype(host::swiglu_forward<T>) host::swiglu_forward<T>;                       \
+  TANDEM_INSTANCE decltype(host::swiglu_gradient<T>) host::swiglu_gradient<T>;                     \
+  TANDEM_INSTANCE decltype(host::softmax_forward<T>) host::softmax_forward<T>;                     \
+  TANDEM_INSTANCE decltype(host::softmax_gradient<T>) host::softmax_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::softmax_cross_entropy_forward<T>)                                 \
+      host::softmax_cross_entropy_forward<T>;                                                      \
+  TANDEM_INSTANCE decltype(host::softmax_cross_entropy_gradient<T>)                                \
+      host::softmax_cross_entropy_gradient<T>;                                                     \
+  TANDEM_INSTANCE decltype(host::subsample_forward<T>) host::subsample_forward<T>;                 \
+  TANDEM_INSTANCE decltype(host::subsample_gradient<T>) host::subsample_gradient<T>;               \
+  TANDEM_INSTANCE decltype(host::batch_norm_local_sums<T>) host::batch_norm_local_sums<T>;         \
+  TANDEM_INSTANCE decltype(host::batch_norm_local_gradient_sums<T>)                                \
+      host::batch_norm_local_gradient_sums<T>;                                                     \
+  TANDEM_INSTANCE decltype(host::batch_norm_joint_input_gradient<T>)                               \
+      host::batch_norm_joint_input_gradient<T>;                                                    \
+  TANDEM_INSTANCE decltype(host::last_row_forward<T>) host::last_row_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::mean_over_time_forward<T>) host::mean_over_time_forward<T>;       \
+  TANDEM_INSTANCE decltype(host::vocabulary_rows<T>) host::vocabulary_rows<T>;                     \
+  TANDEM_INSTANCE decltype(host::all_finite<T>) host::all_finite<T>;                               \
+  TANDEM_INSTANCE decltype(host::embedding_forward<T, T>) host::embedding_forward<T, T>;           \
+  TANDEM_INSTANCE decltype(host::embedding_gradient<T, T>) host::embedding_gradient<T, T>;         \
+  TANDEM_INSTANCE decltype(host::positions_forward<T, T>) host::positions_forward<T, T>;           \
+  TANDEM_INSTANCE decltype(host::positions_gradient<T, T>) host::positions_gradient<T, T>;         \
+  TANDEM_INSTANCE decltype(host::embedding_gradient_rows<T, T>)                                    \
+      host::embedding_gradient_rows<T, T>;                                                         \
+  TANDEM_INSTANCE decltype(host::group_norm_forward<T, T>) host::group_norm_forward<T, T>;         \
+  TANDEM_INSTANCE decltype(host::group_norm_gradient<T, T>) host::group_norm_gradient<T, T>;       \
+  TANDEM_INSTANCE decltype(host::gather_sample<T, T>) host::gather_sample<T, T>;                   \
+  TANDEM_INSTANCE decltype(host::target_logits<T, T>) host::target_logits<T, T>;                   \
+  TANDEM_INSTANCE decltype(host::add_target_input_gradient<T, T>)                                  \
+      host::add_target_input_gradient<T, T>;                                                       \
+  TANDEM_INSTANCE decltype(host::spread_sample<T, T>) host::spread_sample<T, T>;                   \
+  TANDEM_INSTANCE decltype(host::spread_sample_rows<T, T>) host::spread_sample_rows<T, T>;         \
+  TANDEM_INSTANCE decltype(host::norm_forward<true, T, T>) host::norm_forward<true, T, T>;         \
+  TANDEM_INSTANCE decltype(host::norm_forward<false, T, T>) host::norm_forward<false, T, T>;       \
+  TANDEM_INSTANCE decltype(host::norm_gradient<true, T, T>) host::norm_gradient<true, T, T>;       \
+  TANDEM_INSTANCE decltype(host::norm_gradient<false, T, T>) host::norm_gradient<false, T, T>;     \
+  TANDEM_INSTANCE decltype(host::update<T, SgdUpdate<T>>) host::update<T, SgdUpdate<T>>;           \
+  TANDEM_INSTANCE decltype(host::update<T, AdamUpdate<T>>) host::update<T, AdamUpdate<T>>;         \
+  TANDEM_INSTANCE decltype(host::update<T, AverageUpdate<T, 2>>)                                   \
+      host::update<T, AverageUpdate<T, 2>>;
+
+// Of the type of weights.
+#define TANDEM_WEIGHTS_OF(P)                                                                     \
+  TANDEM_INSTANCE decltype(detail::all_checkpoint_tensors<P>) detail::all_checkpoint_tensors<P>; \
+  TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
+  TANDEM_INSTANCE decltype(detail::average_tensors<P>) detail::average_tensors<P>;               \
+  TANDEM_INSTANCE decltype(detail::named_parameters<P>) detail::named_parameters<P>;             \
+  TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
+  TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
+
+// Of both.
+#define TANDEM_MEMORY_OF(T, P)               \
+  TANDEM_INSTANCE class OperandTables<T, P>; \
+  TANDEM_INSTANCE class MemoryCheck<T, P>;   \
+  TANDEM_INSTANCE class detail::CheckedMemory<T, P>;
+
+// Kernels on images whose channels are next to each other.
+#define TANDEM_CHANNELS_OF(T)                                                        \
+  TANDEM_INSTANCE decltype(host::channels_last::attention_forward<T>)                \
+      host::channels_last::attention_forward<T>;                                     \
+  TANDEM_INSTANCE decltype(host::channels_last::attention_gradient<T>)               \
+      host::channels_last::attention_gradient<T>;                                    \
+  TANDEM_INSTANCE decltype(host::channels_last::avg_pool_forward<T>)                 \
+      host::channels_last::avg_pool_forward<T>;                                      \
+  TANDEM_INSTANCE decltype(host::channels_last::avg_pool_gradient<T>)                \
+      host::channels_last::avg_pool_gradient<T>;                                     \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_moments<T>)               \
+      host::channels_last::batch_norm_moments<T>;                                    \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_apply<T>)                 \
+      host::channels_last::batch_norm_apply<T>;                                      \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_gradient_sums<T>)         \
+      host::channels_last::batch_norm_gradient_sums<T>;                              \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_input_gradient<T>)        \
+      host::channels_last::batch_norm_input_gradient<T>;                             \
+  TANDEM_INSTANCE decltype(host::channels_last::concat_forward<T>)                   \
+      host::channels_last::concat_forward<T>;                                        \
+  TANDEM_INSTANCE decltype(host::channels_last::concat_gradient<T>)                  \
+      host::channels_last::concat_gradient<T>;                                       \
+  TANDEM_INSTANCE decltype(host::channels_last::dropout_forward<T>)                  \
+      host::channels_last::dropout_forward<T>;                                       \
+  TANDEM_INSTANCE decltype(host::channels_last::dropout_gradient<T>)                 \
+      host::channels_last::dropout_gradient<T>;                                      \
+  TANDEM_INSTANCE decltype(host::channels_last::sum<T>) host::channels_last::sum<T>; \
+  TANDEM_INSTANCE decltype(host::channels_last::relu_forward<T>)                     \
+      host::channels_last::relu_forward<T>;                                          \
+  TANDEM_INSTANCE decltype(host::channels_last::relu_gradient<T>)                    \
+      host::channels_last::relu_gradient<T>;                                         \
+  TANDEM_INSTANCE decltype(host::channels_last::global_avg_pool_forward<T>)          \
+      host::channels_last::global_avg_pool_forward<T>;                               \
+  TANDEM_INSTANCE decltype(host::channels_last::global_avg_pool_gradient<T>)         \
+      host::channels_last::global_avg_pool_gradient<T>;                              \
+  TANDEM_INSTANCE decltype(host::channels_last::add_row_bias<T>)                     \
+      host::channels_last::add_row_bias<T>;                                          \
+  TANDEM_INSTANCE decltype(host::channels_last::subsample_forward<T>)                \
+      host::channels_last::subsample_forward<T>;                                     \
+  TANDEM_INSTANCE decltype(host::channels_last::subsample_gradient<T>)               \
+      host::channels_last::subsample_gradient<T>;                                    \
+  TANDEM_INSTANCE decltype(host::channels_last::vocabulary_rows<T>)                  \
+      host::channels_last::vocabulary_rows<T>;                                       \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_forward<T, unsigned char>)  \
+      host::channels_last::max_pool_forward<T, unsigned char>;                       \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_forward<T, int>)            \
+      host::channels_last::max_pool_forward<T, int>;                                 \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, unsigned char>) \
+      host::channels_last::max_pool_gradient<T, unsigned char>;                      \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, int>)           \
+      host::channels_last::max_pool_gradient<T, int>;
+
+// Ops.
+#define TANDEM_OPS_OF(T)                                \
+  TANDEM_INSTANCE class host::ConvolutionOp<T, false>;  \
+  TANDEM_INSTANCE class host::ConvolutionOp<T, true>;   \
+  TANDEM_INSTANCE class host::LinearOp<T, false>;       \
+  TANDEM_INSTANCE class host::LinearOp<T, true>;        \
+  TANDEM_INSTANCE class host::BatchNormOp<T>;           \
+  TANDEM_INSTANCE class host::MaxPoolOp<T>;             \
+  TANDEM_INSTANCE class host::EmbeddingOp<T, T>;        \
+  TANDEM_INSTANCE class host::NormOp<T, T, true, true>; \
+  TANDEM_INSTANCE class host::AttentionOp<T, T, host::AttentionByRow<T>>;
+
+#define TANDEM_ONEDNN_OPS_OF(T)                          \
+  TANDEM_INSTANCE class onednn::ConvolutionOp<T, false>; \
+  TANDEM_INSTANCE class onednn::ConvolutionOp<T, true>;  \
+  TANDEM_INSTANCE class onednn::LinearOp<T, false>;      \
+  TANDEM_INSTANCE class onednn::LinearOp<T, true>;       \
+  TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
+
+// Messages between threads.
+#define TANDEM_MESSAGES_OF(T)                                                                   \
+  TANDEM_INSTANCE void ThreadsCommunicator::send(std::span<T const>, int, host::Queue&, Label); \
+  TANDEM_INSTANCE void ThreadsCommunicator::receive(std::span<T>, int, host::Queue&, Label);    \
+  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum,   \
+                                                       host::Queue&, Label);
+
+// What a rank has of its backend alone.
+#define TANDEM_RANK_OF(...)                                          \
+  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                    \
+  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;   \
+  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>; \
+  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                    \
+  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                     \
+  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;
+
+namespace tandem {
+
+TANDEM_KERNELS_OF(float)
+TANDEM_KERNELS_OF(double)
+TANDEM_OPS_OF(float)
+TANDEM_OPS_OF(double)
+TANDEM_MESSAGES_OF(float)
+TANDEM_MESSAGES_OF(double)
+TANDEM_RANK_OF(BasicHost<Portable, Fp32>)
+TANDEM_RANK_OF(BasicHost<Portable, Fp64>)
+TANDEM_WEIGHTS_OF(float)
+TANDEM_WEIGHTS_OF(double)
+TANDEM_MEMORY_OF(float, float)
+TANDEM_MEMORY_OF(double, double)
+
+#if defined(TANDEM_ONEDNN)
+TANDEM_MEMORY_OF(BFloat16, float)
+TANDEM_ONEDNN_OPS_OF(float)
+TANDEM_ONEDNN_OPS_OF(BFloat16)
+TANDEM_MESSAGES_OF(BFloat16)
+TANDEM_RANK_OF(BasicHost<OneDnn, Fp32>)
+TANDEM_RANK_OF(BasicHost<OneDnn, Bf16>)
+TANDEM_CHANNELS_OF(float)
+TANDEM_CHANNELS_OF(BFloat16)
+#endif
+
+}  // namespace tandem
+
+#undef TANDEM_RANK_OF
+#undef TANDEM_MESSAGES_OF
+#undef TANDEM_ONEDNN_OPS_OF
+#undef TANDEM_OPS_OF
+#undef TANDEM_CHANNELS_OF
+#undef TANDEM_MEMORY_OF
+#undef TANDEM_WEIGHTS_OF
+#undef TANDEM_KERNELS_OF
+#undef TANDEM_INSTANCE
+
+#endif
+
 // ---- tandem/core/letters_back.hpp
 
 /// @file
@@ -74785,10 +75574,15 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #undef TANDEM_ASSERT
 #undef TANDEM_BODIES
 #undef TANDEM_BODIES_NAME
+#undef TANDEM_CHANNELS_OF
 #undef TANDEM_COLD
 #undef TANDEM_INLINE
+#undef TANDEM_INSTANCE
 #undef TANDEM_JOIN_NAMES
 #undef TANDEM_KERNEL
+#undef TANDEM_KERNELS_OF
+#undef TANDEM_MEMORY_OF
+#undef TANDEM_MESSAGES_OF
 #undef TANDEM_NAME_OF_ASSERTIONS
 #undef TANDEM_NAME_OF_BODIES
 #undef TANDEM_NAME_OF_IMAGES
@@ -74797,3 +75591,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #undef TANDEM_NAME_OF_ZLIB
 #undef TANDEM_NOINLINE
 #undef TANDEM_ONCE
+#undef TANDEM_ONEDNN_OPS_OF
+#undef TANDEM_OPS_OF
+#undef TANDEM_RANK_OF
+#undef TANDEM_WEIGHTS_OF

@@ -28,18 +28,7 @@ class Patience {
         longest_{longest} {}
 
   /// Call it between two looks. Whether there may be another one.
-  [[nodiscard]] bool pause() {
-    if (looks_++ < yields_) {
-      std::this_thread::yield();
-      return true;
-    }
-    if (left_ms() == 0) {
-      return false;
-    }
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(2 * sleep_, longest_);
-    return true;
-  }
+  TANDEM_ONCE [[nodiscard]] bool pause();
 
   /// What is left of the limit, at most an hour; 0 when it is over.
   [[nodiscard]] int left_ms() const {
@@ -69,6 +58,19 @@ namespace tandem::detail {
 TANDEM_ONCE std::string to_string(std::chrono::milliseconds time) {
   auto const ms = time.count();
   return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+TANDEM_ONCE bool Patience::pause() {
+  if (looks_++ < yields_) {
+    std::this_thread::yield();
+    return true;
+  }
+  if (left_ms() == 0) {
+    return false;
+  }
+  std::this_thread::sleep_for(sleep_);
+  sleep_ = std::min(2 * sleep_, longest_);
+  return true;
 }
 
 }  // namespace tandem::detail

@@ -82,27 +82,8 @@ class LogUniformSampler {
   /// Fills @p sample with different classes, in the order in which they were drawn first.
   /// @returns the draws that it took, repeated ones among them
   /// @pre     sample.size() <= classes
-  std::int64_t draw(std::span<std::int32_t> sample, std::uint64_t seed, std::uint32_t step,
-                    std::uint32_t layer) {
-    expects(sample.size() <= seen_.size(),
-            "LogUniformSampler: a sample may have each class once, so at most all of them");
-    std::int64_t tries = 0;
-    Random4 block{};
-    for (std::size_t have = 0; have < sample.size(); ++tries) {
-      if (tries % 2 == 0) {
-        block = LogUniform::block(seed, step, layer, tries);
-      }
-      int const c = law_.of_block(block, tries);
-      if (!seen_[static_cast<std::size_t>(c)]) {
-        seen_[static_cast<std::size_t>(c)] = true;
-        sample[have++] = c;
-      }
-    }
-    for (std::int32_t const c : sample) {
-      seen_[static_cast<std::size_t>(c)] = false;
-    }
-    return tries;
-  }
+  TANDEM_ONCE std::int64_t draw(std::span<std::int32_t> sample, std::uint64_t seed,
+                                std::uint32_t step, std::uint32_t layer);
 
  private:
   LogUniform law_;
@@ -110,3 +91,33 @@ class LogUniformSampler {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t LogUniformSampler::draw(std::span<std::int32_t> sample, std::uint64_t seed,
+                                                 std::uint32_t step, std::uint32_t layer) {
+  expects(sample.size() <= seen_.size(),
+          "LogUniformSampler: a sample may have each class once, so at most all of them");
+  std::int64_t tries = 0;
+  Random4 block{};
+  for (std::size_t have = 0; have < sample.size(); ++tries) {
+    if (tries % 2 == 0) {
+      block = LogUniform::block(seed, step, layer, tries);
+    }
+    int const c = law_.of_block(block, tries);
+    if (!seen_[static_cast<std::size_t>(c)]) {
+      seen_[static_cast<std::size_t>(c)] = true;
+      sample[have++] = c;
+    }
+  }
+  for (std::int32_t const c : sample) {
+    seen_[static_cast<std::size_t>(c)] = false;
+  }
+  return tries;
+}
+
+}  // namespace tandem
+
+#endif

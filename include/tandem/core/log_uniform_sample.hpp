@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/log_uniform.hpp>
 
 namespace tandem {
@@ -28,19 +29,7 @@ class LogUniformSample {
         sorted_(static_cast<std::size_t>(count)) {}
 
   /// Draws those of a step and a layer, unless they are there.
-  void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer) {
-    if (tries_ >= 0 && seed == seed_ && step == step_ && layer == layer_) {
-      return;
-    }
-    tries_ = sampler_.draw(drawn_, seed, step, layer);
-    seed_ = seed;
-    step_ = step;
-    layer_ = layer;
-    for (std::size_t i = 0; i < drawn_.size(); ++i) {
-      sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
-    }
-    std::sort(sorted_.begin(), sorted_.end());
-  }
+  TANDEM_ONCE void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer);
 
   /// In the order in which they were drawn first.
   [[nodiscard]] std::span<std::int32_t const> classes() const { return drawn_; }
@@ -70,3 +59,26 @@ class LogUniformSample {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void LogUniformSample::draw(std::uint64_t seed, std::uint32_t step,
+                                        std::uint32_t layer) {
+  if (tries_ >= 0 && seed == seed_ && step == step_ && layer == layer_) {
+    return;
+  }
+  tries_ = sampler_.draw(drawn_, seed, step, layer);
+  seed_ = seed;
+  step_ = step;
+  layer_ = layer;
+  for (std::size_t i = 0; i < drawn_.size(); ++i) {
+    sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
+  }
+  std::sort(sorted_.begin(), sorted_.end());
+}
+
+}  // namespace tandem
+
+#endif

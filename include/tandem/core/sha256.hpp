@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <span>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem::detail {
 
 using Digest = std::array<std::byte, 32>;
@@ -23,34 +25,10 @@ using Digest = std::array<std::byte, 32>;
 /// The SHA-256 of all bytes that were added. Source: FIPS 180-4, section 6.2.
 class Sha256 {
  public:
-  void add(std::span<std::byte const> bytes) {
-    for (std::byte const byte : bytes) {
-      block_[size_++ % block_.size()] = byte;
-      if (size_ % block_.size() == 0) {
-        compress();
-      }
-    }
-  }
+  TANDEM_ONCE void add(std::span<std::byte const> bytes);
 
   /// Ends the text; nothing may be added any more.
-  [[nodiscard]] Digest finish() {
-    std::uint64_t const bits = 8 * size_;
-    std::byte const one{0x80};
-    add({&one, 1});
-    while (size_ % block_.size() != block_.size() - 8) {
-      std::byte const zero{0};
-      add({&zero, 1});
-    }
-    for (unsigned shift = 64; shift > 0; shift -= 8) {
-      std::byte const byte{static_cast<unsigned char>(bits >> (shift - 8))};
-      add({&byte, 1});
-    }
-    Digest digest{};
-    for (std::size_t i = 0; i < digest.size(); ++i) {
-      digest[i] = std::byte{static_cast<unsigned char>(state_[i / 4] >> (24 - 8 * (i % 4)))};
-    }
-    return digest;
-  }
+  TANDEM_ONCE [[nodiscard]] Digest finish();
 
  private:
   /// The first 32 bits of the fractions of the first 64 primes' cube roots.
@@ -66,37 +44,7 @@ class Sha256 {
       0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7,
       0xc67178f2};
 
-  void compress() {
-    std::array<std::uint32_t, 64> w{};
-    for (std::size_t i = 0; i < block_.size(); ++i) {
-      w[i / 4] = (w[i / 4] << 8U) | static_cast<std::uint32_t>(block_[i]);
-    }
-    for (std::size_t t = 16; t < w.size(); ++t) {
-      std::uint32_t const a = w[t - 15];
-      std::uint32_t const b = w[t - 2];
-      w[t] = w[t - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3U)) + w[t - 7] +
-             (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10U));
-    }
-    auto [a, b, c, d, e, f, g, h] = state_;
-    for (std::size_t t = 0; t < w.size(); ++t) {
-      std::uint32_t const one = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
-                                ((e & f) ^ (~e & g)) + constants[t] + w[t];
-      std::uint32_t const two =
-          (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
-      h = g;
-      g = f;
-      f = e;
-      e = d + one;
-      d = c;
-      c = b;
-      b = a;
-      a = one + two;
-    }
-    std::array<std::uint32_t, 8> const added{a, b, c, d, e, f, g, h};
-    for (std::size_t i = 0; i < state_.size(); ++i) {
-      state_[i] += added[i];
-    }
-  }
+  TANDEM_ONCE void compress();
 
   std::array<std::uint32_t, 8> state_{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                       0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -108,24 +56,7 @@ class Sha256 {
 class Hmac {
  public:
   /// @param key  of any length
-  explicit Hmac(std::span<std::byte const> key) {
-    std::array<std::byte, 64> block{};
-    if (key.size() > block.size()) {
-      Sha256 hash;
-      hash.add(key);
-      std::ranges::copy(hash.finish(), block.begin());
-    } else {
-      std::ranges::copy(key, block.begin());
-    }
-    for (std::byte& byte : block) {
-      byte ^= std::byte{0x36};
-    }
-    inner_.add(block);
-    for (std::byte& byte : block) {
-      byte ^= std::byte{0x36 ^ 0x5c};
-    }
-    outer_.add(block);
-  }
+  TANDEM_ONCE explicit Hmac(std::span<std::byte const> key);
 
   Hmac& add(std::span<std::byte const> bytes) {
     inner_.add(bytes);
@@ -153,3 +84,90 @@ class Hmac {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void Sha256::add(std::span<std::byte const> bytes) {
+  for (std::byte const byte : bytes) {
+    block_[size_++ % block_.size()] = byte;
+    if (size_ % block_.size() == 0) {
+      compress();
+    }
+  }
+}
+
+TANDEM_ONCE Digest Sha256::finish() {
+  std::uint64_t const bits = 8 * size_;
+  std::byte const one{0x80};
+  add({&one, 1});
+  while (size_ % block_.size() != block_.size() - 8) {
+    std::byte const zero{0};
+    add({&zero, 1});
+  }
+  for (unsigned shift = 64; shift > 0; shift -= 8) {
+    std::byte const byte{static_cast<unsigned char>(bits >> (shift - 8))};
+    add({&byte, 1});
+  }
+  Digest digest{};
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    digest[i] = std::byte{static_cast<unsigned char>(state_[i / 4] >> (24 - 8 * (i % 4)))};
+  }
+  return digest;
+}
+
+TANDEM_ONCE void Sha256::compress() {
+  std::array<std::uint32_t, 64> w{};
+  for (std::size_t i = 0; i < block_.size(); ++i) {
+    w[i / 4] = (w[i / 4] << 8U) | static_cast<std::uint32_t>(block_[i]);
+  }
+  for (std::size_t t = 16; t < w.size(); ++t) {
+    std::uint32_t const a = w[t - 15];
+    std::uint32_t const b = w[t - 2];
+    w[t] = w[t - 16] + (std::rotr(a, 7) ^ std::rotr(a, 18) ^ (a >> 3U)) + w[t - 7] +
+           (std::rotr(b, 17) ^ std::rotr(b, 19) ^ (b >> 10U));
+  }
+  auto [a, b, c, d, e, f, g, h] = state_;
+  for (std::size_t t = 0; t < w.size(); ++t) {
+    std::uint32_t const one = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
+                              ((e & f) ^ (~e & g)) + constants[t] + w[t];
+    std::uint32_t const two =
+        (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+    h = g;
+    g = f;
+    f = e;
+    e = d + one;
+    d = c;
+    c = b;
+    b = a;
+    a = one + two;
+  }
+  std::array<std::uint32_t, 8> const added{a, b, c, d, e, f, g, h};
+  for (std::size_t i = 0; i < state_.size(); ++i) {
+    state_[i] += added[i];
+  }
+}
+
+TANDEM_ONCE Hmac::Hmac(std::span<std::byte const> key) {
+  std::array<std::byte, 64> block{};
+  if (key.size() > block.size()) {
+    Sha256 hash;
+    hash.add(key);
+    std::ranges::copy(hash.finish(), block.begin());
+  } else {
+    std::ranges::copy(key, block.begin());
+  }
+  for (std::byte& byte : block) {
+    byte ^= std::byte{0x36};
+  }
+  inner_.add(block);
+  for (std::byte& byte : block) {
+    byte ^= std::byte{0x36 ^ 0x5c};
+  }
+  outer_.add(block);
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -13,6 +13,8 @@
 #include <cstring>
 #include <span>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 /// Takes bytes piece by piece; how they are cut does not matter.
@@ -22,51 +24,10 @@ namespace tandem {
 class Xxhash64 {
  public:
   /// Appends @p bytes.
-  void add(std::span<std::byte const> bytes) noexcept {
-    total_ += bytes.size();
-    if (waiting_ + bytes.size() < block) {
-      append(bytes);
-      return;
-    }
-    if (waiting_ > 0) {
-      std::size_t const missing = block - waiting_;
-      append(bytes.first(missing));
-      bytes = bytes.subspan(missing);
-      take_block(buffer_);
-      waiting_ = 0;
-    }
-    for (; bytes.size() >= block; bytes = bytes.subspan(block)) {
-      take_block(bytes.data());
-    }
-    append(bytes);
-  }
+  TANDEM_ONCE void add(std::span<std::byte const> bytes) noexcept;
 
   /// The checksum of all bytes so far; more may follow.
-  [[nodiscard]] std::uint64_t digest() const noexcept {
-    std::uint64_t hash = prime5;
-    if (total_ >= block) {
-      hash = std::rotl(lane_[0], 1) + std::rotl(lane_[1], 7) + std::rotl(lane_[2], 12) +
-             std::rotl(lane_[3], 18);
-      for (std::uint64_t const lane : lane_) {
-        hash = (hash ^ round(0, lane)) * prime1 + prime4;
-      }
-    }
-    hash += total_;
-    std::size_t at = 0;
-    for (; at + 8 <= waiting_; at += 8) {
-      hash = std::rotl(hash ^ round(0, word<std::uint64_t>(buffer_ + at)), 27) * prime1 + prime4;
-    }
-    if (at + 4 <= waiting_) {
-      hash = std::rotl(hash ^ word<std::uint32_t>(buffer_ + at) * prime1, 23) * prime2 + prime3;
-      at += 4;
-    }
-    for (; at < waiting_; ++at) {
-      hash = std::rotl(hash ^ std::to_integer<std::uint64_t>(buffer_[at]) * prime5, 11) * prime1;
-    }
-    hash = (hash ^ hash >> 33) * prime2;
-    hash = (hash ^ hash >> 29) * prime3;
-    return hash ^ hash >> 32;
-  }
+  TANDEM_ONCE [[nodiscard]] std::uint64_t digest() const noexcept;
 
  private:
   static constexpr std::size_t block = 32;
@@ -96,20 +57,10 @@ class Xxhash64 {
     return std::rotl(lane + input * prime2, 31) * prime1;
   }
 
-  void take_block(std::byte const* at) noexcept {
-    for (std::uint64_t& lane : lane_) {
-      lane = round(lane, word<std::uint64_t>(at));
-      at += 8;
-    }
-  }
+  TANDEM_ONCE void take_block(std::byte const* at) noexcept;
 
   // @pre there is room
-  void append(std::span<std::byte const> bytes) noexcept {
-    if (!bytes.empty()) {
-      std::memcpy(buffer_ + waiting_, bytes.data(), bytes.size());
-      waiting_ += bytes.size();
-    }
-  }
+  TANDEM_ONCE void append(std::span<std::byte const> bytes) noexcept;
 
   std::uint64_t lane_[4] = {prime1 + prime2, prime2, 0, 0 - prime1};
   std::uint64_t total_ = 0;
@@ -118,3 +69,70 @@ class Xxhash64 {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void Xxhash64::add(std::span<std::byte const> bytes) noexcept {
+  total_ += bytes.size();
+  if (waiting_ + bytes.size() < block) {
+    append(bytes);
+    return;
+  }
+  if (waiting_ > 0) {
+    std::size_t const missing = block - waiting_;
+    append(bytes.first(missing));
+    bytes = bytes.subspan(missing);
+    take_block(buffer_);
+    waiting_ = 0;
+  }
+  for (; bytes.size() >= block; bytes = bytes.subspan(block)) {
+    take_block(bytes.data());
+  }
+  append(bytes);
+}
+
+TANDEM_ONCE std::uint64_t Xxhash64::digest() const noexcept {
+  std::uint64_t hash = prime5;
+  if (total_ >= block) {
+    hash = std::rotl(lane_[0], 1) + std::rotl(lane_[1], 7) + std::rotl(lane_[2], 12) +
+           std::rotl(lane_[3], 18);
+    for (std::uint64_t const lane : lane_) {
+      hash = (hash ^ round(0, lane)) * prime1 + prime4;
+    }
+  }
+  hash += total_;
+  std::size_t at = 0;
+  for (; at + 8 <= waiting_; at += 8) {
+    hash = std::rotl(hash ^ round(0, word<std::uint64_t>(buffer_ + at)), 27) * prime1 + prime4;
+  }
+  if (at + 4 <= waiting_) {
+    hash = std::rotl(hash ^ word<std::uint32_t>(buffer_ + at) * prime1, 23) * prime2 + prime3;
+    at += 4;
+  }
+  for (; at < waiting_; ++at) {
+    hash = std::rotl(hash ^ std::to_integer<std::uint64_t>(buffer_[at]) * prime5, 11) * prime1;
+  }
+  hash = (hash ^ hash >> 33) * prime2;
+  hash = (hash ^ hash >> 29) * prime3;
+  return hash ^ hash >> 32;
+}
+
+TANDEM_ONCE void Xxhash64::take_block(std::byte const* at) noexcept {
+  for (std::uint64_t& lane : lane_) {
+    lane = round(lane, word<std::uint64_t>(at));
+    at += 8;
+  }
+}
+
+TANDEM_ONCE void Xxhash64::append(std::span<std::byte const> bytes) noexcept {
+  if (!bytes.empty()) {
+    std::memcpy(buffer_ + waiting_, bytes.data(), bytes.size());
+    waiting_ += bytes.size();
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/data/loader_options.hpp>
 
 namespace tandem {
@@ -61,22 +62,10 @@ class BatchProgress {
 
   /// The next batch, of which @p part is to be read; whether a batch is filled by it.
   /// @pre all pieces are claimed, may_open()
-  bool open(BatchPart part) {
-    part_[opened_ % slots] = part;
-    finished_[opened_ % slots] = 0;
-    claimed_ = part.begin;
-    next_ += next_size();
-    ++opened_;
-    return fill();
-  }
+  TANDEM_ONCE bool open(BatchPart part);
 
   /// @pre has_piece()
-  Piece claim() {
-    Piece piece{(opened_ - 1) % slots, claimed_, 0};
-    int const left = part_[piece.slot].end - claimed_;
-    piece.end = claimed_ += std::min(left, piece_);
-    return piece;
-  }
+  TANDEM_ONCE Piece claim();
 
   /// Whether a batch is filled by it.
   [[nodiscard]] bool finish(Piece const& piece) {
@@ -85,13 +74,7 @@ class BatchProgress {
   }
 
  private:
-  bool fill() {
-    std::size_t const before = filled_;
-    while (filled_ < opened_ && finished_[filled_ % slots] == part_[filled_ % slots].size()) {
-      ++filled_;
-    }
-    return filled_ != before;
-  }
+  TANDEM_ONCE bool fill();
 
   std::int64_t next_;  // position of the first sample that is in no opened batch
   std::int64_t end_;
@@ -107,3 +90,35 @@ class BatchProgress {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool BatchProgress::open(BatchPart part) {
+  part_[opened_ % slots] = part;
+  finished_[opened_ % slots] = 0;
+  claimed_ = part.begin;
+  next_ += next_size();
+  ++opened_;
+  return fill();
+}
+
+TANDEM_ONCE BatchProgress::Piece BatchProgress::claim() {
+  Piece piece{(opened_ - 1) % slots, claimed_, 0};
+  int const left = part_[piece.slot].end - claimed_;
+  piece.end = claimed_ += std::min(left, piece_);
+  return piece;
+}
+
+TANDEM_ONCE bool BatchProgress::fill() {
+  std::size_t const before = filled_;
+  while (filled_ < opened_ && finished_[filled_ % slots] == part_[filled_ % slots].size()) {
+    ++filled_;
+  }
+  return filled_ != before;
+}
+
+}  // namespace tandem
+
+#endif

@@ -74,19 +74,7 @@ class Cifar10 {
  private:
   static constexpr std::size_t file_bytes = 10000 * cifar10_record;
 
-  static std::string located(std::string const& folder) {
-    std::string const inner = folder + "/cifar-10-batches-bin";
-    if (folder_exists(inner)) {
-      return inner;
-    }
-    if (!folder_exists(folder)) {
-      throw FileError{folder,
-                      "there is no such folder; expected the unpacked binary version of CIFAR-10 "
-                      "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
-                      "test_batch.bin"};
-    }
-    return folder;
-  }
+  TANDEM_ONCE static std::string located(std::string const& folder);
 
   TANDEM_ONCE static Cifar10Split read(std::string const& folder,
                                        std::vector<std::string> const& names);
@@ -163,6 +151,20 @@ TANDEM_ONCE Cifar10Split Cifar10::read(std::string const& folder,
     records.insert(records.end(), file.begin(), file.end());
   }
   return {std::move(records), folder};
+}
+
+TANDEM_ONCE std::string Cifar10::located(std::string const& folder) {
+  std::string const inner = folder + "/cifar-10-batches-bin";
+  if (folder_exists(inner)) {
+    return inner;
+  }
+  if (!folder_exists(folder)) {
+    throw FileError{folder,
+                    "there is no such folder; expected the unpacked binary version of CIFAR-10 "
+                    "(cifar-10-binary.tar.gz), data_batch_1.bin to data_batch_5.bin and "
+                    "test_batch.bin"};
+  }
+  return folder;
 }
 
 }  // namespace tandem

@@ -77,14 +77,8 @@ struct Mixup {
     detail::check_mixing("Mixup: give an alpha from 0.01 to 100 and a probability from 0 to 1",
                          alpha, probability);
   }
-  static double mix(std::span<float> x, std::span<float const> other, Shape const& /*shape*/,
-                    double share, Random4 const& /*bits*/) {
-    auto const own = static_cast<float>(share);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = own * x[i] + (1.0F - own) * other[i];
-    }
-    return static_cast<double>(own);
-  }
+  TANDEM_ONCE static double mix(std::span<float> x, std::span<float const> other,
+                                Shape const& /*shape*/, double share, Random4 const& /*bits*/);
 };
 
 /// A rectangle of x becomes that of other: (1 - share) of the area, but for what of it lies outside
@@ -99,27 +93,8 @@ struct CutMix {
     detail::check_mixing("CutMix: give an alpha from 0.01 to 100 and a probability from 0 to 1",
                          alpha, probability);
   }
-  static double mix(std::span<float> x, std::span<float const> other, Shape const& shape,
-                    double share, Random4 const& bits) {
-    int const height = shape[1];
-    int const width = shape[2];
-    double const side = std::sqrt(1.0 - share);
-    auto const range = [&](int extent, std::uint32_t word) {
-      int const half = static_cast<int>(extent * side) / 2;
-      int const centre = static_cast<int>(below(word, static_cast<std::uint32_t>(extent)));
-      return std::pair{std::max(centre - half, 0), std::min(centre + half, extent)};
-    };
-    auto const [top, bottom] = range(height, bits.word[0]);
-    auto const [left, right] = range(width, bits.word[1]);
-    for (int c = 0; c < shape[0]; ++c) {
-      for (int r = top; r < bottom; ++r) {
-        std::ptrdiff_t const row = (std::ptrdiff_t{c} * height + r) * width;
-        std::copy(other.begin() + row + left, other.begin() + row + right, x.begin() + row + left);
-      }
-    }
-    double const cut = static_cast<double>(bottom - top) * (right - left);
-    return 1.0 - cut / (static_cast<double>(height) * width);
-  }
+  TANDEM_ONCE static double mix(std::span<float> x, std::span<float const> other,
+                                Shape const& shape, double share, Random4 const& bits);
 };
 
 }  // namespace tandem
@@ -145,5 +120,40 @@ TANDEM_ONCE double beta_variate(double alpha, Randomness const& randomness, std:
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double Mixup::mix(std::span<float> x, std::span<float const> other,
+                              Shape const& /*shape*/, double share, Random4 const& /*bits*/) {
+  auto const own = static_cast<float>(share);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = own * x[i] + (1.0F - own) * other[i];
+  }
+  return static_cast<double>(own);
+}
+
+TANDEM_ONCE double CutMix::mix(std::span<float> x, std::span<float const> other, Shape const& shape,
+                               double share, Random4 const& bits) {
+  int const height = shape[1];
+  int const width = shape[2];
+  double const side = std::sqrt(1.0 - share);
+  auto const range = [&](int extent, std::uint32_t word) {
+    int const half = static_cast<int>(extent * side) / 2;
+    int const centre = static_cast<int>(below(word, static_cast<std::uint32_t>(extent)));
+    return std::pair{std::max(centre - half, 0), std::min(centre + half, extent)};
+  };
+  auto const [top, bottom] = range(height, bits.word[0]);
+  auto const [left, right] = range(width, bits.word[1]);
+  for (int c = 0; c < shape[0]; ++c) {
+    for (int r = top; r < bottom; ++r) {
+      std::ptrdiff_t const row = (std::ptrdiff_t{c} * height + r) * width;
+      std::copy(other.begin() + row + left, other.begin() + row + right, x.begin() + row + left);
+    }
+  }
+  double const cut = static_cast<double>(bottom - top) * (right - left);
+  return 1.0 - cut / (static_cast<double>(height) * width);
+}
+
+}  // namespace tandem
 
 #endif

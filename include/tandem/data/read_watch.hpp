@@ -31,18 +31,7 @@ class ReadWatch {
 
   /// Between two waits: reports a sample that has made the wait last longer than @p limit.
   /// @param order  indices of the dataset by position
-  void look(StallLimit const& limit, EpochOrder const& order) {
-    Clock::time_point const now = Clock::now();
-    bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
-    if (std::int64_t const here = position_.load(std::memory_order_relaxed);
-        here < 0 || here != seen_ || stood_still) {
-      seen_ = here;
-      since_ = now;
-    } else if (limit.passed(now - since_)) {
-      report(limit, order, seen_, now - since_);
-      since_ = now;
-    }
-  }
+  TANDEM_ONCE void look(StallLimit const& limit, EpochOrder const& order);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -80,6 +69,19 @@ TANDEM_ONCE void ReadWatch::report(StallLimit const& limit, EpochOrder const& or
   } catch (std::exception const&) {  // of the memory
   }
   detail::report_stall(limit.on_stall, {.message = message, .idle = idle});
+}
+
+TANDEM_ONCE void ReadWatch::look(StallLimit const& limit, EpochOrder const& order) {
+  Clock::time_point const now = Clock::now();
+  bool const stood_still = detail::stood_still(limit, now - std::exchange(last_look_, now));
+  if (std::int64_t const here = position_.load(std::memory_order_relaxed);
+      here < 0 || here != seen_ || stood_still) {
+    seen_ = here;
+    since_ = now;
+  } else if (limit.passed(now - since_)) {
+    report(limit, order, seen_, now - since_);
+    since_ = now;
+  }
 }
 
 }  // namespace tandem

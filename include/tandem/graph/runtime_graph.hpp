@@ -7,6 +7,7 @@
 
 #include <cstddef>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -39,27 +40,9 @@ struct RuntimeGraph {
         tops{view.nodes > 0 ? view.node[view.nodes - 1].top + 1 : 0},
         result{view.result} {}
 
-  void resize(GraphSize size) {
-    nodes = size.nodes;
-    edges = size.edges;
-    parameters = size.parameters;
-    node.resize(static_cast<std::size_t>(size.nodes));
-    source.resize(static_cast<std::size_t>(size.edges));
-    edge_origin.resize(source.size());
-    parameter.resize(static_cast<std::size_t>(size.parameters));
-  }
+  TANDEM_ONCE void resize(GraphSize size);
   /// Refers to this. @p view  of any graph
-  [[nodiscard]] GraphView view(GraphView view) const {
-    view.nodes = nodes;
-    view.edges = edges;
-    view.parameters = parameters;
-    view.node = node.data();
-    view.source = source.data();
-    view.edge_origin = edge_origin.data();
-    view.parameter = parameter.data();
-    view.result = result;
-    return view;
-  }
+  TANDEM_ONCE [[nodiscard]] GraphView view(GraphView view) const;
 };
 
 template <class T, class G>
@@ -97,3 +80,33 @@ void make_room(Numbered<T>& list, int nodes) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void RuntimeGraph::resize(GraphSize size) {
+  nodes = size.nodes;
+  edges = size.edges;
+  parameters = size.parameters;
+  node.resize(static_cast<std::size_t>(size.nodes));
+  source.resize(static_cast<std::size_t>(size.edges));
+  edge_origin.resize(source.size());
+  parameter.resize(static_cast<std::size_t>(size.parameters));
+}
+
+TANDEM_ONCE GraphView RuntimeGraph::view(GraphView view) const {
+  view.nodes = nodes;
+  view.edges = edges;
+  view.parameters = parameters;
+  view.node = node.data();
+  view.source = source.data();
+  view.edge_origin = edge_origin.data();
+  view.parameter = parameter.data();
+  view.result = result;
+  return view;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -15,8 +15,10 @@
 #define TANDEM_IMPL_SRC
 
 #include <tandem/comm/lifeline/inquiry.hpp>
+#include <tandem/comm/lifeline/lifeline.hpp>
 #include <tandem/comm/lifeline/meeting.hpp>
 #include <tandem/comm/rendezvous/rendezvous.hpp>
+#include <tandem/core/config.hpp>
 
 #include <tandem/describe.hpp>
 #include <tandem/images.hpp>

@@ -49,13 +49,7 @@ class ProtocolBuffer {
   ProtocolBuffer& key(int field, int type) {
     return varint(static_cast<std::uint64_t>(field * 8 + type));
   }
-  ProtocolBuffer& varint(std::uint64_t value) {
-    for (; value >= 0x80U; value >>= 7) {
-      bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
-    }
-    bytes_ += static_cast<char>(value);
-    return *this;
-  }
+  TANDEM_ONCE ProtocolBuffer& varint(std::uint64_t value);
 
   std::string bytes_{};
 };
@@ -102,6 +96,14 @@ TANDEM_ONCE std::string scalar_event(double time, std::int64_t step,
                                      ProtocolBuffer const& scalars) {
   return tf_record(
       ProtocolBuffer{}.number(1, time).integer(2, step).text(5, scalars.bytes()).bytes());
+}
+
+TANDEM_ONCE ProtocolBuffer& ProtocolBuffer::varint(std::uint64_t value) {
+  for (; value >= 0x80U; value >>= 7) {
+    bytes_ += static_cast<char>((value & 0x7FU) | 0x80U);
+  }
+  bytes_ += static_cast<char>(value);
+  return *this;
 }
 
 }  // namespace tandem::detail

@@ -64,13 +64,7 @@ struct UpdateRun {
   /// Of a rank that has its part of the states alone: how far before its parameters they stand.
   std::int64_t lag = 0;
 
-  [[nodiscard]] bool alike(UpdateRun const& other) const {
-    return stage == other.stage && role == other.role && rate == other.rate &&
-           learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
-           frozen == other.frozen && clip_set == other.clip_set &&
-           gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
-           other.rows < 0 && missed == other.missed && lag == other.lag;
-  }
+  TANDEM_ONCE [[nodiscard]] bool alike(UpdateRun const& other) const;
 };
 
 namespace detail {
@@ -273,6 +267,14 @@ TANDEM_ONCE void merge_runs(std::vector<UpdateRun> const& parameters,
       runs.push_back(run);
     }
   }
+}
+
+TANDEM_ONCE bool UpdateRun::alike(UpdateRun const& other) const {
+  return stage == other.stage && role == other.role && rate == other.rate &&
+         learning_rate_scale == other.learning_rate_scale && weight_decay == other.weight_decay &&
+         frozen == other.frozen && clip_set == other.clip_set &&
+         gradient_scale == other.gradient_scale && clip_value == other.clip_value && rows < 0 &&
+         other.rows < 0 && missed == other.missed && lag == other.lag;
 }
 
 }  // namespace tandem

@@ -46,13 +46,7 @@ struct Halvings {
   std::int64_t every = 1;
   int most = 4;
   double factor = 0.5;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
-    expects(every >= 1, "Halvings: `every` must be 1 or more");
-    expects(most >= 0, "Halvings: `most` must be 0 or more");
-    std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
-    return std::pow(factor, static_cast<double>(times < most ? times : most));
-  }
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
 };
 
 /// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
@@ -73,13 +67,7 @@ struct Polynomial {
   std::int64_t steps = 1;
   double power = 1.0;
   double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
-    expects(power > 0.0, "Polynomial: `power` must be above 0");
-    double const left =
-        step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
-    return final + (1.0 - final) * std::pow(left, power);
-  }
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
 };
 
 /// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
@@ -90,17 +78,7 @@ struct OneCycle {
   double rise = 0.3;
   double start = 1.0 / 25.0;
   double final = 1.0 / 250'000.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
-    expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
-    double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
-    double const end = static_cast<double>(steps - 1);
-    auto const now = static_cast<double>(step);
-    if (now <= top) {
-      return between(start, 1.0, top > 0.0 ? now / top : 1.0);
-    }
-    return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
-  }
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
 
  private:
   static double between(double from, double to, double part) {
@@ -212,6 +190,34 @@ TANDEM_ONCE double Schedule::end() const {
         return steps;
       },
       after);
+}
+
+TANDEM_ONCE double Halvings::at(std::int64_t step) const {
+  expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
+  expects(every >= 1, "Halvings: `every` must be 1 or more");
+  expects(most >= 0, "Halvings: `most` must be 0 or more");
+  std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
+  return std::pow(factor, static_cast<double>(times < most ? times : most));
+}
+
+TANDEM_ONCE double Polynomial::at(std::int64_t step) const {
+  expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
+  expects(power > 0.0, "Polynomial: `power` must be above 0");
+  double const left =
+      step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
+  return final + (1.0 - final) * std::pow(left, power);
+}
+
+TANDEM_ONCE double OneCycle::at(std::int64_t step) const {
+  expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
+  expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
+  double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
+  double const end = static_cast<double>(steps - 1);
+  auto const now = static_cast<double>(step);
+  if (now <= top) {
+    return between(start, 1.0, top > 0.0 ? now / top : 1.0);
+  }
+  return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
 }
 
 }  // namespace tandem

@@ -50,12 +50,7 @@ class Statements {
   }
 
   /// @param prefix  what their names begin with here
-  Statements& add(std::string const& prefix, Statements const& others) {
-    for (auto const& [name, value] : others.list_) {
-      add(prefix + name, value);
-    }
-    return *this;
-  }
+  TANDEM_ONCE Statements& add(std::string const& prefix, Statements const& others);
 
   template <class T>
   [[nodiscard]] static std::string text_of(T value) {
@@ -332,6 +327,13 @@ TANDEM_ONCE void state(Statements& all, TrainerOptions const& options) {
   all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
   all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
   all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
+}
+
+TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements const& others) {
+  for (auto const& [name, value] : others.list_) {
+    add(prefix + name, value);
+  }
+  return *this;
 }
 
 }  // namespace tandem::detail

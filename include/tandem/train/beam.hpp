@@ -86,21 +86,9 @@ class BeamSearch {
   };
 
   static bool is_open(Member const& member) { return !member.closed; }
-  [[nodiscard]] Member const& nth_open(int i) const {
-    auto at = std::find_if(all_.begin(), all_.end(), is_open);
-    for (; i > 0; --i) {
-      at = std::find_if(at + 1, all_.end(), is_open);
-    }
-    return *at;
-  }
+  TANDEM_ONCE [[nodiscard]] Member const& nth_open(int i) const;
   // A row of which nothing was taken counts as the smallest number does.
-  static double penalty(std::span<float const> taken) {
-    double sum = 0.0;
-    for (float const share : taken) {
-      sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
-    }
-    return sum;
-  }
+  TANDEM_ONCE static double penalty(std::span<float const> taken);
 
   Beam beam_;
   std::vector<Member> all_;
@@ -208,6 +196,22 @@ TANDEM_ONCE std::vector<Hypothesis> BeamSearch::found() const {
   std::stable_sort(list.begin(), list.end(),
                    [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
   return list;
+}
+
+TANDEM_ONCE BeamSearch::Member const& BeamSearch::nth_open(int i) const {
+  auto at = std::find_if(all_.begin(), all_.end(), is_open);
+  for (; i > 0; --i) {
+    at = std::find_if(at + 1, all_.end(), is_open);
+  }
+  return *at;
+}
+
+TANDEM_ONCE double BeamSearch::penalty(std::span<float const> taken) {
+  double sum = 0.0;
+  for (float const share : taken) {
+    sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
+  }
+  return sum;
 }
 
 }  // namespace tandem

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
@@ -133,12 +134,7 @@ class Confusion {
   friend bool operator==(Confusion const&, Confusion const&) = default;
 
  private:
-  [[nodiscard]] std::size_t place(int truth, int predicted) const {
-    expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
-            "Confusion: a class must be from 0 to classes() - 1");
-    return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
-           static_cast<std::size_t>(predicted);
-  }
+  TANDEM_ONCE [[nodiscard]] std::size_t place(int truth, int predicted) const;
   template <class F>
   [[nodiscard]] std::int64_t sum(F const& f) const {
     std::int64_t all = 0;
@@ -200,3 +196,18 @@ void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::i
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::size_t Confusion::place(int truth, int predicted) const {
+  expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
+          "Confusion: a class must be from 0 to classes() - 1");
+  return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
+         static_cast<std::size_t>(predicted);
+}
+
+}  // namespace tandem
+
+#endif

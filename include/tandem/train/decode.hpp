@@ -120,68 +120,16 @@ class DecodeBatch {
   [[nodiscard]] std::vector<std::int32_t> const& source(Lane const& lane) const {
     return task_.sources[lane.sentence];
   }
-  [[nodiscard]] int open() const {
-    int sum = 0;
-    for (Lane const& lane : lanes_) {
-      sum += lane.search.open();
-    }
-    return sum;
-  }
+  TANDEM_ONCE [[nodiscard]] int open() const;
 
   // Gives each lane its samples. A batch is as it was until it can be a good deal smaller, so that
   // steps are of few sizes.
-  void place() {
-    std::vector<int> wanted(groups_.count());
-    for (Lane const& lane : lanes_) {
-      wanted[lane.group] += lane.search.open();
-    }
-    int const least = groups_.fit(wanted);
-    if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
-      size_ = least;
-    }
-    std::vector<int> next(groups_.count());
-    std::vector<int> const sizes = groups_.of(size_);
-    for (std::size_t g = 1; g < next.size(); ++g) {
-      next[g] = next[g - 1] + sizes[g - 1];
-    }
-    for (Lane& lane : lanes_) {
-      lane.first = next[lane.group];
-      next[lane.group] += lane.search.open();
-    }
-  }
+  TANDEM_ONCE void place();
 
   // Samples of no lane have what the first lane has.
-  void place_sources() {
-    place();
-    auto const samples = static_cast<std::size_t>(size_);
-    x_.assign(samples * longest_, 0);
-    lengths_.assign(samples, 1);
-    for (Lane const& lane : lanes_) {
-      auto const at = static_cast<std::size_t>(lane.first);
-      std::copy(source(lane).begin(), source(lane).end(),
-                x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
-      lengths_[at] = static_cast<std::int32_t>(source(lane).size());
-    }
-    last_.assign(samples, task_.begin);
-  }
+  TANDEM_ONCE void place_sources();
 
-  void place_hypotheses() {
-    std::vector<int> before;
-    for (Lane const& lane : lanes_) {
-      before.push_back(lane.first);
-    }
-    place();
-    last_.assign(static_cast<std::size_t>(size_), 0);
-    parents_.assign(static_cast<std::size_t>(size_), -1);
-    for (std::size_t l = 0; l < lanes_.size(); ++l) {
-      BeamSearch const& search = lanes_[l].search;
-      for (int i = 0; i < search.open(); ++i) {
-        auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
-        last_[sample] = search.last(i);
-        parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
-      }
-    }
-  }
+  TANDEM_ONCE void place_hypotheses();
 
   template <class Forward>
   void ask(Forward const& forward, int round, int first) {
@@ -205,23 +153,7 @@ class DecodeBatch {
     forward(call);
   }
 
-  void advance(Lane& lane, bool last) {
-    int const open = lane.search.open();
-    if (open == 0) {
-      return;
-    }
-    auto const words = static_cast<std::size_t>(sizes_.vocabulary);
-    auto const first = static_cast<std::size_t>(lane.first);
-    std::vector<std::span<float const>> taken;
-    for (int i = 0; i < open && !taken_.empty(); ++i) {
-      auto const rows = static_cast<std::size_t>(sizes_.source);
-      taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
-                                                source(lane).size()));
-    }
-    lane.search.advance(std::span<float const>{logits_}.subspan(
-                            first * words, static_cast<std::size_t>(open) * words),
-                        taken, task_.end, last);
-  }
+  TANDEM_ONCE void advance(Lane& lane, bool last);
 
   DecodeSizes const& sizes_;
   DecodeTask const& task_;
@@ -351,6 +283,84 @@ TANDEM_ONCE bool DecodeGroups::fits(std::vector<int> const& wanted, int total) c
     all = all && wanted[g] <= list[g];
   }
   return all;
+}
+
+TANDEM_ONCE int DecodeBatch::open() const {
+  int sum = 0;
+  for (Lane const& lane : lanes_) {
+    sum += lane.search.open();
+  }
+  return sum;
+}
+
+TANDEM_ONCE void DecodeBatch::place() {
+  std::vector<int> wanted(groups_.count());
+  for (Lane const& lane : lanes_) {
+    wanted[lane.group] += lane.search.open();
+  }
+  int const least = groups_.fit(wanted);
+  if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
+    size_ = least;
+  }
+  std::vector<int> next(groups_.count());
+  std::vector<int> const sizes = groups_.of(size_);
+  for (std::size_t g = 1; g < next.size(); ++g) {
+    next[g] = next[g - 1] + sizes[g - 1];
+  }
+  for (Lane& lane : lanes_) {
+    lane.first = next[lane.group];
+    next[lane.group] += lane.search.open();
+  }
+}
+
+TANDEM_ONCE void DecodeBatch::place_sources() {
+  place();
+  auto const samples = static_cast<std::size_t>(size_);
+  x_.assign(samples * longest_, 0);
+  lengths_.assign(samples, 1);
+  for (Lane const& lane : lanes_) {
+    auto const at = static_cast<std::size_t>(lane.first);
+    std::copy(source(lane).begin(), source(lane).end(),
+              x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
+    lengths_[at] = static_cast<std::int32_t>(source(lane).size());
+  }
+  last_.assign(samples, task_.begin);
+}
+
+TANDEM_ONCE void DecodeBatch::place_hypotheses() {
+  std::vector<int> before;
+  for (Lane const& lane : lanes_) {
+    before.push_back(lane.first);
+  }
+  place();
+  last_.assign(static_cast<std::size_t>(size_), 0);
+  parents_.assign(static_cast<std::size_t>(size_), -1);
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    BeamSearch const& search = lanes_[l].search;
+    for (int i = 0; i < search.open(); ++i) {
+      auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
+      last_[sample] = search.last(i);
+      parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
+    }
+  }
+}
+
+TANDEM_ONCE void DecodeBatch::advance(Lane& lane, bool last) {
+  int const open = lane.search.open();
+  if (open == 0) {
+    return;
+  }
+  auto const words = static_cast<std::size_t>(sizes_.vocabulary);
+  auto const first = static_cast<std::size_t>(lane.first);
+  std::vector<std::span<float const>> taken;
+  for (int i = 0; i < open && !taken_.empty(); ++i) {
+    auto const rows = static_cast<std::size_t>(sizes_.source);
+    taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
+                                              source(lane).size()));
+  }
+  lane.search.advance(std::span<float const>{logits_}.subspan(
+                          first * words, static_cast<std::size_t>(open) * words),
+                      taken, task_.end, last);
 }
 
 }  // namespace tandem::detail

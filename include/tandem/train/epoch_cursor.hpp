@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/train/options/options.hpp>
 
@@ -22,17 +23,7 @@ class EpochCursor {
  public:
   /// The epoch of the run, from 0.
   /// @throws ContractError  @p epoch is out of range
-  std::int64_t place(Epoch epoch) {
-    expects(epoch.index >= 0 && epoch.index < most,
-            "train(data, epoch): epoch must be 0 or more, and less than 2^32");
-    if (epoch.index < next_ && !at_work_) {
-      first_ += next_ - epoch.index;
-      next_ = epoch.index;
-    }
-    expects(first_ + epoch.index < most,
-            "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
-    return first_ + epoch.index;
-  }
+  TANDEM_ONCE std::int64_t place(Epoch epoch);
 
   /// Until done(), the loop may begin again: an error has come between.
   void begin() { at_work_ = true; }
@@ -57,3 +48,23 @@ class EpochCursor {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int64_t EpochCursor::place(Epoch epoch) {
+  expects(epoch.index >= 0 && epoch.index < most,
+          "train(data, epoch): epoch must be 0 or more, and less than 2^32");
+  if (epoch.index < next_ && !at_work_) {
+    first_ += next_ - epoch.index;
+    next_ = epoch.index;
+  }
+  expects(first_ + epoch.index < most,
+          "train(data, epoch): a run may have at most 2^32 epochs; make a new Trainer");
+  return first_ + epoch.index;
+}
+
+}  // namespace tandem
+
+#endif

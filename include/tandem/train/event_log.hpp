@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/metric_values.hpp>
@@ -43,14 +44,7 @@ class EventLog {
  public:
   /// @throws FileError      the folder or the file cannot be made
   /// @throws ContractError  the folder has no name, or `every` is less than 1
-  explicit EventLog(std::string folder, EventLogOptions const& options = {})
-      : path_{std::move(folder)}, every_{options.every} {
-    expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
-    expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
-    make_folder();
-    open();
-    write(detail::first_event(now()));
-  }
+  TANDEM_ONCE explicit EventLog(std::string folder, EventLogOptions const& options = {});
   EventLog(EventLog const&) = delete;
   EventLog& operator=(EventLog const&) = delete;
   ~EventLog() {
@@ -109,32 +103,10 @@ class EventLog {
   }
 
   // And those above it.
-  void make_folder() const {
-    for (std::size_t end = 0; end != std::string::npos;) {
-      end = path_.find('/', end + 1);
-      std::string const folder = path_.substr(0, end);
-      struct ::stat found {};
-      if (::mkdir(folder.c_str(), 0777) != 0) {
-        int const reason = errno;
-        if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
-          fail(reason == EEXIST ? ENOTDIR : reason);
-        }
-      }
-    }
-  }
+  TANDEM_ONCE void make_folder() const;
 
   // TensorBoard knows a file by the word tfevents, and reads those of a folder by their names.
-  void open() {
-    std::string const begin =
-        path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
-    for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
-      path_ = begin + std::to_string(i);
-      file_ = std::fopen(path_.c_str(), "wxe");
-      if (file_ == nullptr && errno != EEXIST) {
-        fail(errno);
-      }
-    }
-  }
+  TANDEM_ONCE void open();
 
   static void add_metrics(detail::ProtocolBuffer& scalars, MetricValues const& metrics,
                           char const* of) {
@@ -142,12 +114,7 @@ class EventLog {
       detail::add_scalar(scalars, std::string{name} + of, value);
     }
   }
-  void write(std::string const& record) {
-    if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
-        std::fflush(file_) != 0) {
-      fail(errno);
-    }
-  }
+  TANDEM_ONCE void write(std::string const& record);
   [[noreturn]] void fail(int reason) const {
     throw FileError{path_, std::string{"the log cannot be written: "} + std::strerror(reason)};
   }
@@ -162,3 +129,53 @@ class EventLog {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE EventLog::EventLog(std::string folder, EventLogOptions const& options)
+    : path_{std::move(folder)}, every_{options.every} {
+  expects(!path_.empty(), "EventLog: give the name of a folder, such as \"runs/a\"");
+  expects(options.every >= 1, "EventLog: `every` must be 1 step or more");
+  make_folder();
+  open();
+  write(detail::first_event(now()));
+}
+
+TANDEM_ONCE void EventLog::make_folder() const {
+  for (std::size_t end = 0; end != std::string::npos;) {
+    end = path_.find('/', end + 1);
+    std::string const folder = path_.substr(0, end);
+    struct ::stat found {};
+    if (::mkdir(folder.c_str(), 0777) != 0) {
+      int const reason = errno;
+      if (::stat(folder.c_str(), &found) != 0 || !S_ISDIR(found.st_mode)) {
+        fail(reason == EEXIST ? ENOTDIR : reason);
+      }
+    }
+  }
+}
+
+TANDEM_ONCE void EventLog::open() {
+  std::string const begin =
+      path_ + "/events.out.tfevents." + std::to_string(static_cast<std::int64_t>(now())) + '.';
+  for (int i = 0; file_ == nullptr; ++i) {  // another log may have begun in the same second
+    path_ = begin + std::to_string(i);
+    file_ = std::fopen(path_.c_str(), "wxe");
+    if (file_ == nullptr && errno != EEXIST) {
+      fail(errno);
+    }
+  }
+}
+
+TANDEM_ONCE void EventLog::write(std::string const& record) {
+  if (std::fwrite(record.data(), 1, record.size(), file_) != record.size() ||
+      std::fflush(file_) != 0) {
+    fail(errno);
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -57,18 +57,7 @@ class OneCall {
 
   /// @param verb  a literal
   /// @throws ContractError  another call has not returned yet; or this is a child of fork()
-  Scope begin(char const* verb, Kind kind = reads) {
-    process_.expect_own(verb, "Trainer or Predictor");
-    char const* running = nullptr;
-    if (kind == trains && lender_ != nullptr) {
-      refuse(verb, lender_.load());
-    }
-    if (!verb_.compare_exchange_strong(running, verb, std::memory_order_acquire,
-                                       std::memory_order_relaxed)) {
-      refuse(verb, running);
-    }
-    return Scope{*this};
-  }
+  TANDEM_ONCE Scope begin(char const* verb, Kind kind = reads);
 
  private:
   TANDEM_ONCE [[noreturn]] static void refuse(char const* verb, std::string const& running);
@@ -89,6 +78,19 @@ TANDEM_ONCE void OneCall::refuse(char const* verb, std::string const& running) {
                       " of this trainer has not returned yet; a trainer does one thing at a time, "
                       "so do not call it from another thread, nor from a dataset or a function "
                       "that it calls: call one after the other, or make a Trainer for each"};
+}
+
+TANDEM_ONCE OneCall::Scope OneCall::begin(char const* verb, Kind kind) {
+  process_.expect_own(verb, "Trainer or Predictor");
+  char const* running = nullptr;
+  if (kind == trains && lender_ != nullptr) {
+    refuse(verb, lender_.load());
+  }
+  if (!verb_.compare_exchange_strong(running, verb, std::memory_order_acquire,
+                                     std::memory_order_relaxed)) {
+    refuse(verb, running);
+  }
+  return Scope{*this};
 }
 
 }  // namespace tandem

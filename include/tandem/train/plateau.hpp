@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 
@@ -81,12 +82,7 @@ class Plateau {
   /// Whether the last figure was the best; the moment to save() one.
   [[nodiscard]] bool improved() const { return improved_; }
   /// The best so far; infinite before the first.
-  [[nodiscard]] double best() const {
-    double const best = state_->best < std::numeric_limits<double>::max()
-                            ? state_->best
-                            : std::numeric_limits<double>::infinity();
-    return options_.falls ? best : -best;
-  }
+  TANDEM_ONCE [[nodiscard]] double best() const;
 
  private:
   PlateauOptions options_;
@@ -96,3 +92,18 @@ class Plateau {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double Plateau::best() const {
+  double const best = state_->best < std::numeric_limits<double>::max()
+                          ? state_->best
+                          : std::numeric_limits<double>::infinity();
+  return options_.falls ? best : -best;
+}
+
+}  // namespace tandem
+
+#endif

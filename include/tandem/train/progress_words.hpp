@@ -13,6 +13,7 @@
 
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -43,16 +44,7 @@ class ProgressWords {
   }
 
   /// Of the words, for messages.
-  [[nodiscard]] RankWords reader() const {
-    return {.read =
-                [](void const* words, int local) {
-                  return static_cast<ProgressWords const*>(words)->of(local).load(
-                      std::memory_order_relaxed);
-                },
-            .context = this,
-            .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
-            .idle = awaiting_a_step};
-  }
+  TANDEM_ONCE [[nodiscard]] RankWords reader() const;
 
  private:
   struct alignas(64) Own {
@@ -84,3 +76,22 @@ TransportOptions described(TransportOptions options, int replicas, OnStall const
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankWords ProgressWords::reader() const {
+  return {.read =
+              [](void const* words, int local) {
+                return static_cast<ProgressWords const*>(words)->of(local).load(
+                    std::memory_order_relaxed);
+              },
+          .context = this,
+          .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
+          .idle = awaiting_a_step};
+}
+
+}  // namespace tandem
+
+#endif

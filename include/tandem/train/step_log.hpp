@@ -19,6 +19,7 @@
 #include <system_error>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/finite.hpp>
@@ -51,16 +52,7 @@ class StepLog {
  public:
   /// @throws FileError      the file cannot be written
   /// @throws ContractError  its name ends neither in .jsonl nor in .csv, or `every` is less than 1
-  explicit StepLog(std::string path, StepLogOptions const& options = {})
-      : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
-    expects(csv_ || path_.ends_with(".jsonl"),
-            "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
-    expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
-    file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
-    check(file_ != nullptr);
-    goes_on_ = options.append && std::ftell(file_) > 0;
-    headed_ = !csv_;
-  }
+  TANDEM_ONCE explicit StepLog(std::string path, StepLogOptions const& options = {});
   StepLog(StepLog const&) = delete;
   StepLog& operator=(StepLog const&) = delete;
   ~StepLog() {
@@ -115,18 +107,7 @@ class StepLog {
     return 2 * step + (evaluation ? 1 : 0);
   }
   // -1: it is the line of the columns, say.
-  [[nodiscard]] std::int64_t place_of(std::string_view line) const {
-    for (bool const evaluation : {false, true}) {
-      std::string const before = up_to_step(evaluation ? "evaluation" : "step");
-      std::int64_t step = 0;
-      if (line.starts_with(before) &&
-          std::from_chars(line.data() + before.size(), line.data() + line.size(), step).ec ==
-              std::errc{}) {
-        return place(evaluation, step);
-      }
-    }
-    return -1;
-  }
+  TANDEM_ONCE [[nodiscard]] std::int64_t place_of(std::string_view line) const;
   [[nodiscard]] std::string up_to_step(std::string_view kind) const {
     std::string text{csv_ ? "" : "{\"kind\":\""};
     text += kind;
@@ -135,70 +116,14 @@ class StepLog {
 
   // Before the first line, which is at @p next: cuts off the file's lines from there on, which a
   // run has written that was not saved behind them, and a line that has no end.
-  void go_on(std::int64_t next) {
-    if (!std::exchange(goes_on_, false)) {
-      return;
-    }
-    std::ifstream file{path_, std::ios::binary};
-    check(file.is_open());
-    std::string last;
-    off_t end = 0;
-    for (std::string line; std::getline(file, line) && !file.eof() && place_of(line) < next;) {
-      end += static_cast<off_t>(line.size() + 1);
-      last = std::move(line);
-    }
-    check(!file.bad() && ::ftruncate(::fileno(file_), end) == 0);
-    headed_ = !csv_ || end > 0;
-    auto const seconds = csv_ ? last.rfind(',') + 1 : last.rfind("\"seconds\":") + 10;
-    before_ = place_of(last) >= 0 ? std::strtod(last.c_str() + seconds, nullptr) : 0.0;
-  }
+  TANDEM_ONCE void go_on(std::int64_t next);
 
-  void begin(std::string_view kind, std::int64_t step, std::int64_t epoch, std::int64_t samples,
-             MetricValues const& metrics) {
-    if (csv_) {
-      begin_columns(metrics);
-    }
-    line_ = up_to_step(kind) + std::to_string(step);
-    count("epoch", epoch);
-    count("samples", samples);
-  }
+  TANDEM_ONCE void begin(std::string_view kind, std::int64_t step, std::int64_t epoch,
+                         std::int64_t samples, MetricValues const& metrics);
   // The first line says which metrics there are.
-  void begin_columns(MetricValues const& metrics) {
-    std::string columns;
-    for (auto const [name, value] : metrics) {
-      columns += ',';
-      columns += quoted(name);
-    }
-    expects(!known_ || columns == columns_,
-            "StepLog: the metrics are not those of the lines before, which are the columns of a "
-            ".csv; give each trainer a log of its own, or take .jsonl");
-    known_ = true;
-    columns_ = columns;
-    if (!headed_) {
-      write("kind,step,epoch,samples,loss" + columns + ",learning_rate,gradient_norm,seconds\n");
-      headed_ = true;
-    }
-  }
+  TANDEM_ONCE void begin_columns(MetricValues const& metrics);
   // A name as a string of JSON, or as a column of CSV where that asks for quotes.
-  [[nodiscard]] std::string quoted(std::string_view name) const {
-    if (csv_ && name.find_first_of(",\"\r\n") == name.npos) {
-      return std::string{name};
-    }
-    std::string text{'"'};
-    for (char const c : name) {
-      if (csv_ && c == '"') {
-        text += '"';
-      } else if (!csv_ && (c == '"' || c == '\\')) {
-        text += '\\';
-      }
-      if (!csv_ && c == '<') {
-        text += "\\u003c";  // so that a page may have the line as it is
-      } else {
-        text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-      }
-    }
-    return text += '"';
-  }
+  TANDEM_ONCE [[nodiscard]] std::string quoted(std::string_view name) const;
   void numbers(MetricValues const& metrics) {
     for (auto const [name, value] : metrics) {
       number(name, value);
@@ -208,19 +133,9 @@ class StepLog {
     field(name);
     line_ += std::to_string(value);
   }
-  void field(std::string_view name) {
-    line_ += ',';
-    if (!csv_) {
-      line_ += quoted(name) + ':';
-    }
-  }
+  TANDEM_ONCE void field(std::string_view name);
   // 9 digits, which tell each float from every other.
-  void number(std::string_view name, double value) {
-    field(name);
-    char text[32];
-    std::snprintf(text, sizeof text, "%.9g", value);
-    line_ += is_finite(value) ? text : csv_ ? "" : "null";
-  }
+  TANDEM_ONCE void number(std::string_view name, double value);
   void end() { write(line_ += csv_ ? "\n" : "}\n"); }
 
   void write(std::string const& text) {
@@ -248,3 +163,114 @@ class StepLog {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE StepLog::StepLog(std::string path, StepLogOptions const& options)
+    : path_{std::move(path)}, every_{options.every}, csv_{path_.ends_with(".csv")} {
+  expects(csv_ || path_.ends_with(".jsonl"),
+          "StepLog: the name of the file must end in .jsonl or in .csv, which says its format");
+  expects(options.every >= 1, "StepLog: `every` must be 1 step or more");
+  file_ = std::fopen(path_.c_str(), options.append ? "ae" : "we");
+  check(file_ != nullptr);
+  goes_on_ = options.append && std::ftell(file_) > 0;
+  headed_ = !csv_;
+}
+
+TANDEM_ONCE std::int64_t StepLog::place_of(std::string_view line) const {
+  for (bool const evaluation : {false, true}) {
+    std::string const before = up_to_step(evaluation ? "evaluation" : "step");
+    std::int64_t step = 0;
+    if (line.starts_with(before) &&
+        std::from_chars(line.data() + before.size(), line.data() + line.size(), step).ec ==
+            std::errc{}) {
+      return place(evaluation, step);
+    }
+  }
+  return -1;
+}
+
+TANDEM_ONCE void StepLog::go_on(std::int64_t next) {
+  if (!std::exchange(goes_on_, false)) {
+    return;
+  }
+  std::ifstream file{path_, std::ios::binary};
+  check(file.is_open());
+  std::string last;
+  off_t end = 0;
+  for (std::string line; std::getline(file, line) && !file.eof() && place_of(line) < next;) {
+    end += static_cast<off_t>(line.size() + 1);
+    last = std::move(line);
+  }
+  check(!file.bad() && ::ftruncate(::fileno(file_), end) == 0);
+  headed_ = !csv_ || end > 0;
+  auto const seconds = csv_ ? last.rfind(',') + 1 : last.rfind("\"seconds\":") + 10;
+  before_ = place_of(last) >= 0 ? std::strtod(last.c_str() + seconds, nullptr) : 0.0;
+}
+
+TANDEM_ONCE void StepLog::begin(std::string_view kind, std::int64_t step, std::int64_t epoch,
+                                std::int64_t samples, MetricValues const& metrics) {
+  if (csv_) {
+    begin_columns(metrics);
+  }
+  line_ = up_to_step(kind) + std::to_string(step);
+  count("epoch", epoch);
+  count("samples", samples);
+}
+
+TANDEM_ONCE void StepLog::begin_columns(MetricValues const& metrics) {
+  std::string columns;
+  for (auto const [name, value] : metrics) {
+    columns += ',';
+    columns += quoted(name);
+  }
+  expects(!known_ || columns == columns_,
+          "StepLog: the metrics are not those of the lines before, which are the columns of a "
+          ".csv; give each trainer a log of its own, or take .jsonl");
+  known_ = true;
+  columns_ = columns;
+  if (!headed_) {
+    write("kind,step,epoch,samples,loss" + columns + ",learning_rate,gradient_norm,seconds\n");
+    headed_ = true;
+  }
+}
+
+TANDEM_ONCE std::string StepLog::quoted(std::string_view name) const {
+  if (csv_ && name.find_first_of(",\"\r\n") == name.npos) {
+    return std::string{name};
+  }
+  std::string text{'"'};
+  for (char const c : name) {
+    if (csv_ && c == '"') {
+      text += '"';
+    } else if (!csv_ && (c == '"' || c == '\\')) {
+      text += '\\';
+    }
+    if (!csv_ && c == '<') {
+      text += "\\u003c";  // so that a page may have the line as it is
+    } else {
+      text += !csv_ && static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+    }
+  }
+  return text += '"';
+}
+
+TANDEM_ONCE void StepLog::field(std::string_view name) {
+  line_ += ',';
+  if (!csv_) {
+    line_ += quoted(name) + ':';
+  }
+}
+
+TANDEM_ONCE void StepLog::number(std::string_view name, double value) {
+  field(name);
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  line_ += is_finite(value) ? text : csv_ ? "" : "null";
+}
+
+}  // namespace tandem
+
+#endif

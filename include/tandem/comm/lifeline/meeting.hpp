@@ -45,31 +45,10 @@ struct LifelineRoot {
   char address[8][64] = {};  ///< "" behind the last
 
   /// Of this process, which listens at @p own_port.
-  static LifelineRoot here(std::uint16_t own_port) {
-    LifelineRoot root{.key = make_nonce(), .port = own_port};
-    std::size_t count = 0;
-    for (std::string const& one : own_addresses()) {
-      if (count < std::size(root.address) && one.size() < sizeof root.address[0]) {
-        std::memcpy(root.address[count++], one.c_str(), one.size() + 1);
-      }
-    }
-    return root;
-  }
+  TANDEM_ONCE static LifelineRoot here(std::uint16_t own_port);
 
   /// Where process 0 may be found: first where it was met.
-  [[nodiscard]] std::vector<std::string> addresses(Rendezvous const& met) const {
-    std::string const end = ":" + std::to_string(port);
-    std::vector<std::string> all;
-    if (met.broadcast == nullptr && met.address.rfind("file:", 0) != 0) {
-      all.push_back(met.address.substr(0, met.address.rfind(':')) + end);
-    }
-    for (auto const& one : address) {
-      if (one[0] != '\0' && std::memchr(one, '\0', sizeof one) != nullptr) {
-        all.push_back(one + end);
-      }
-    }
-    return all;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<std::string> addresses(Rendezvous const& met) const;
 };
 
 /// Uses the rendezvous once. All processes call it.
@@ -144,6 +123,31 @@ TANDEM_ONCE LifelineMeeting meet_by_lifeline(World const& world, LifelineTree co
     met.parent = call_parent(root.addresses(world.rendezvous), met.key, hello, timeout);
   }
   return met;
+}
+
+TANDEM_ONCE LifelineRoot LifelineRoot::here(std::uint16_t own_port) {
+  LifelineRoot root{.key = make_nonce(), .port = own_port};
+  std::size_t count = 0;
+  for (std::string const& one : own_addresses()) {
+    if (count < std::size(root.address) && one.size() < sizeof root.address[0]) {
+      std::memcpy(root.address[count++], one.c_str(), one.size() + 1);
+    }
+  }
+  return root;
+}
+
+TANDEM_ONCE std::vector<std::string> LifelineRoot::addresses(Rendezvous const& met) const {
+  std::string const end = ":" + std::to_string(port);
+  std::vector<std::string> all;
+  if (met.broadcast == nullptr && met.address.rfind("file:", 0) != 0) {
+    all.push_back(met.address.substr(0, met.address.rfind(':')) + end);
+  }
+  for (auto const& one : address) {
+    if (one[0] != '\0' && std::memchr(one, '\0', sizeof one) != nullptr) {
+      all.push_back(one + end);
+    }
+  }
+  return all;
 }
 
 }  // namespace tandem::detail

@@ -55,35 +55,10 @@ struct LifelinePeer {
   [[nodiscard]] bool is_connected() const { return role == Role::child || role == Role::parent; }
 
   /// Reads what there is, or some of it. Whether the other end is still open.
-  bool read() {
-    constexpr std::size_t at_once = 65536;  // then what was said is looked at
-    std::array<std::byte, 4096> bytes;
-    while (in.size() < at_once) {
-      ::ssize_t const got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
-      if (got > 0) {
-        in.insert(in.end(), bytes.begin(), bytes.begin() + got);
-        heard = Clock::now();
-      } else if (!(got < 0 && errno == EINTR)) {
-        return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
-      }
-    }
-    return true;
-  }
+  TANDEM_ONCE bool read();
 
   /// Sends what there is room for; what nobody takes any more is dropped.
-  void write() {
-    while (!out.empty()) {
-      ::ssize_t const sent = ::send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
-      if (sent > 0) {
-        out.erase(out.begin(), out.begin() + sent);
-      } else if (!(sent < 0 && errno == EINTR)) {
-        if (!(sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) {
-          out.clear();
-        }
-        return;
-      }
-    }
-  }
+  TANDEM_ONCE void write();
 };
 
 /// Says hello to what listens at @p address, and waits for a welcome or a referral.
@@ -140,6 +115,35 @@ TANDEM_ONCE bool call_process(std::string const& address, Nonce const& key, Fram
     }
   }
   return false;
+}
+
+TANDEM_ONCE bool LifelinePeer::read() {
+  constexpr std::size_t at_once = 65536;  // then what was said is looked at
+  std::array<std::byte, 4096> bytes;
+  while (in.size() < at_once) {
+    ::ssize_t const got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0) {
+      in.insert(in.end(), bytes.begin(), bytes.begin() + got);
+      heard = Clock::now();
+    } else if (!(got < 0 && errno == EINTR)) {
+      return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+    }
+  }
+  return true;
+}
+
+TANDEM_ONCE void LifelinePeer::write() {
+  while (!out.empty()) {
+    ::ssize_t const sent = ::send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      out.erase(out.begin(), out.begin() + sent);
+    } else if (!(sent < 0 && errno == EINTR)) {
+      if (!(sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))) {
+        out.clear();
+      }
+      return;
+    }
+  }
 }
 
 }  // namespace tandem::detail

@@ -13,6 +13,7 @@
 #include <tandem/comm/lifeline/frame.hpp>
 #include <tandem/comm/lifeline/peer.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem::detail {
 
@@ -43,29 +44,9 @@ struct LifelinePeers {
   void say(LifelinePeer& to, FrameKind kind, std::string const& what = {}) const {
     append(to.out, {.head = {.process = process, .kind = kind}, .machine = machine, .what = what});
   }
-  void say_to_children(FrameKind kind) {
-    for (LifelinePeer& peer : all) {
-      if (peer.role == Role::child) {
-        say(peer, kind);
-      }
-    }
-  }
-  void say_goodbye(std::uint64_t works, std::string const& board) {
-    for (LifelinePeer& peer : all) {
-      if (peer.is_connected()) {
-        append(peer.out, {.head = {.process = process, .kind = FrameKind::goodbye, .call = works},
-                          .machine = machine,
-                          .what = board});
-      }
-    }
-  }
-  void tell_children(Frame const& frame) {
-    for (LifelinePeer& peer : all) {
-      if (peer.role == Role::child) {
-        append(peer.out, frame);
-      }
-    }
-  }
+  TANDEM_ONCE void say_to_children(FrameKind kind);
+  TANDEM_ONCE void say_goodbye(std::uint64_t works, std::string const& board);
+  TANDEM_ONCE void tell_children(Frame const& frame);
 
   /// As if all had just been heard: this process itself stood still.
   void excuse(Clock::time_point now) {
@@ -75,17 +56,53 @@ struct LifelinePeers {
   }
 
   /// Sends what there is room for, and forgets who is gone. Whether all was sent.
-  bool send() {
-    bool sent = true;
-    for (LifelinePeer& peer : all) {
-      peer.write();
-      sent = sent && peer.out.empty();
-    }
-    std::erase_if(all, [](LifelinePeer const& peer) {
-      return peer.role == Role::gone || (peer.ends_sent && peer.out.empty());
-    });
-    return sent;
-  }
+  TANDEM_ONCE bool send();
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void LifelinePeers::say_to_children(FrameKind kind) {
+  for (LifelinePeer& peer : all) {
+    if (peer.role == Role::child) {
+      say(peer, kind);
+    }
+  }
+}
+
+TANDEM_ONCE void LifelinePeers::say_goodbye(std::uint64_t works, std::string const& board) {
+  for (LifelinePeer& peer : all) {
+    if (peer.is_connected()) {
+      append(peer.out, {.head = {.process = process, .kind = FrameKind::goodbye, .call = works},
+                        .machine = machine,
+                        .what = board});
+    }
+  }
+}
+
+TANDEM_ONCE void LifelinePeers::tell_children(Frame const& frame) {
+  for (LifelinePeer& peer : all) {
+    if (peer.role == Role::child) {
+      append(peer.out, frame);
+    }
+  }
+}
+
+TANDEM_ONCE bool LifelinePeers::send() {
+  bool sent = true;
+  for (LifelinePeer& peer : all) {
+    peer.write();
+    sent = sent && peer.out.empty();
+  }
+  std::erase_if(all, [](LifelinePeer const& peer) {
+    return peer.role == Role::gone || (peer.ends_sent && peer.out.empty());
+  });
+  return sent;
+}
+
+}  // namespace tandem::detail
+
+#endif

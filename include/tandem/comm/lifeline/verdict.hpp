@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 /// The first failure of a program.
@@ -18,16 +20,26 @@ struct LifelineVerdict {
   bool timed_out = false;  ///< somebody has waited too long for it: `what` is all of the sentence
 
   /// "process 1 on node7 has ended without a word"; "on node7, process 1: the disk is full"
-  [[nodiscard]] std::string reason() const {
-    if (timed_out) {
-      return what;
-    }
-    std::string const number = std::to_string(process);
-    return rank < 0 ? "process " + number + (machine.empty() ? "" : " on " + machine) + " " + what
-                    : "on " + machine + ", process " + number + ": " + what;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string reason() const;
 
   friend bool operator==(LifelineVerdict const&, LifelineVerdict const&) = default;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string LifelineVerdict::reason() const {
+  if (timed_out) {
+    return what;
+  }
+  std::string const number = std::to_string(process);
+  return rank < 0 ? "process " + number + (machine.empty() ? "" : " on " + machine) + " " + what
+                  : "on " + machine + ", process " + number + ": " + what;
+}
+
+}  // namespace tandem
+
+#endif

@@ -87,26 +87,10 @@ class AnsweredFiles {
   }
 
   /// @throws FileError  the answer cannot be written
-  void add(std::string const& path, Hello const& hello, RollCall::Reply const& reply) {
-    File const file{path, hex(hello.nonce), reply.process};
-    remove_file(answer_of(path_, file.number));  // of a process 0 that died
-    make_private_file(answer_of(path_, file.number), reply.bytes);
-    files_.push_back(file);
-  }
+  TANDEM_ONCE void add(std::string const& path, Hello const& hello, RollCall::Reply const& reply);
 
   /// Notes those who have thanked.
-  void look(RollCall& calls) {
-    std::erase_if(files_, [this, &calls](File const& file) {
-      if (!read_private_file(thanks_of(path_, file.number), 1).is_private) {
-        return false;
-      }
-      if (file.process != 0) {
-        calls.note(file.process);
-      }
-      remove(file);
-      return true;
-    });
-  }
+  TANDEM_ONCE void look(RollCall& calls);
 
  private:
   struct File {
@@ -226,6 +210,27 @@ TANDEM_ONCE void rendezvous_over_files(World const& world, std::span<std::byte> 
   } else {
     ask_over_files(world, key, path, data, timeout, patience);
   }
+}
+
+TANDEM_ONCE void AnsweredFiles::add(std::string const& path, Hello const& hello,
+                                    RollCall::Reply const& reply) {
+  File const file{path, hex(hello.nonce), reply.process};
+  remove_file(answer_of(path_, file.number));  // of a process 0 that died
+  make_private_file(answer_of(path_, file.number), reply.bytes);
+  files_.push_back(file);
+}
+
+TANDEM_ONCE void AnsweredFiles::look(RollCall& calls) {
+  std::erase_if(files_, [this, &calls](File const& file) {
+    if (!read_private_file(thanks_of(path_, file.number), 1).is_private) {
+      return false;
+    }
+    if (file.process != 0) {
+      calls.note(file.process);
+    }
+    remove(file);
+    return true;
+  });
 }
 
 }  // namespace tandem::detail

@@ -144,19 +144,7 @@ class RendezvousKey {
   }
 
   /// Hides @p data, or shows what was hidden: adds the HMACs of @p nonce and 0, 1, 2, ... to them.
-  void hide(std::span<std::byte> data, Nonce const& nonce) const {
-    Digest pad{};
-    for (std::uint64_t i = 0; i < data.size(); ++i) {
-      if (std::uint64_t const block = i / pad.size(); i % pad.size() == 0) {
-        pad = Hmac{key_}
-                  .add(bytes_of(std::string_view{"hide"}))
-                  .add(nonce)
-                  .add(bytes_of(block))
-                  .finish();
-      }
-      data[i] ^= pad[i % pad.size()];
-    }
-  }
+  TANDEM_ONCE void hide(std::span<std::byte> data, Nonce const& nonce) const;
 
  private:
   Digest key_;
@@ -259,6 +247,20 @@ TANDEM_ONCE bool take_answer(World const& world, RendezvousKey const& key, Hello
   }
   key.hide(data, head.nonce);
   return true;
+}
+
+TANDEM_ONCE void RendezvousKey::hide(std::span<std::byte> data, Nonce const& nonce) const {
+  Digest pad{};
+  for (std::uint64_t i = 0; i < data.size(); ++i) {
+    if (std::uint64_t const block = i / pad.size(); i % pad.size() == 0) {
+      pad = Hmac{key_}
+                .add(bytes_of(std::string_view{"hide"}))
+                .add(nonce)
+                .add(bytes_of(block))
+                .finish();
+    }
+    data[i] ^= pad[i % pad.size()];
+  }
 }
 
 }  // namespace tandem::detail

@@ -25,19 +25,7 @@ class RefusalLog {
   RefusalLog(std::string where, void (*write)(char const*))
       : where_{std::move(where)}, write_{write} {}
 
-  TANDEM_COLD void say(std::string const& what, Clock::time_point now = Clock::now()) {
-    if (write_ == nullptr) {
-      return;
-    }
-    if (said_ && now - *said_ < std::chrono::seconds{1}) {
-      ++unsaid_;
-      return;
-    }
-    std::string const more = unsaid_ == 0 ? "" : " as " + std::to_string(unsaid_) + " before";
-    write_((where_ + what + "; refused" + more + ", and process 0 goes on waiting\n").c_str());
-    said_ = now;
-    unsaid_ = 0;
-  }
+  TANDEM_ONCE TANDEM_COLD void say(std::string const& what, Clock::time_point now = Clock::now());
 
  private:
   std::string where_;
@@ -47,3 +35,25 @@ class RefusalLog {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void RefusalLog::say(std::string const& what, Clock::time_point now) {
+  if (write_ == nullptr) {
+    return;
+  }
+  if (said_ && now - *said_ < std::chrono::seconds{1}) {
+    ++unsaid_;
+    return;
+  }
+  std::string const more = unsaid_ == 0 ? "" : " as " + std::to_string(unsaid_) + " before";
+  write_((where_ + what + "; refused" + more + ", and process 0 goes on waiting\n").c_str());
+  said_ = now;
+  unsaid_ = 0;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -45,41 +45,13 @@ class RollCall {
   /// The reply to one who has proved that it knows the token. None to a process that has come: it
   /// is early for the next rendezvous, or there are two of its number. None, too, to one that is
   /// told() already: its thanks may be late, and this may be its next rendezvous.
-  [[nodiscard]] Reply reply(Hello const& hello) {
-    Admission verdict = Admission::welcome;
-    if (hello.processes != world_.processes || hello.process < 1 ||
-        hello.process >= world_.processes) {
-      verdict = Admission::other_processes;
-    } else if (has_come(hello.process) || is_told_[static_cast<std::size_t>(hello.process)]) {
-      return {};
-    } else if (hello.version != TANDEM_VERSION) {
-      verdict = Admission::other_version;
-    } else if (hello.bytes != data_.size()) {
-      verdict = Admission::other_bytes;
-    }
-    if (verdict == Admission::welcome) {
-      return {signed_answer(verdict, hello), hello.process};
-    }
-    fault_ = fault_text(verdict, hello, world_.processes, data_.size(), TANDEM_VERSION);
-    log_.say(fault_);
-    return {signed_answer(verdict, hello), 0};
-  }
+  TANDEM_ONCE [[nodiscard]] Reply reply(Hello const& hello);
 
   /// The reply to one who has not.
-  [[nodiscard]] Reply reply_to_stranger() {
-    note_strangers(strangers_ + 1);
-    Answer const answer{.verdict = Admission::unproven};
-    auto const bytes = bytes_of(answer);
-    return {{bytes.begin(), bytes.end()}, 0};
-  }
+  TANDEM_ONCE [[nodiscard]] Reply reply_to_stranger();
 
   /// How many could not prove that they belong here.
-  void note_strangers(std::int64_t count) {
-    if (count > strangers_) {
-      log_.say("someone who came did not prove that they belong to this program");
-    }
-    strangers_ = count;
-  }
+  TANDEM_ONCE void note_strangers(std::int64_t count);
 
   /// Whether @p process is being told at the moment.
   void told(int process, bool is) { is_told_[static_cast<std::size_t>(process)] = is; }
@@ -91,53 +63,13 @@ class RollCall {
   [[nodiscard]] bool complete() const { return missing().empty(); }
 
   /// @throws TimeoutError  always
-  [[noreturn]] void time_out(std::chrono::milliseconds timeout) const {
-    std::vector<int> const who = missing();
-    std::string text = who.size() == 1 ? "process " : "processes ";
-    for (std::size_t i = 0; i < who.size(); ++i) {
-      text += (i == 0 ? "" : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-    }
-    text +=
-        " of " + std::to_string(world_.processes) + " did not come within " + to_string(timeout);
-    if (!fault_.empty()) {
-      text += "; " + fault_;
-    }
-    if (strangers_ > 0) {
-      text += "; " + std::to_string(strangers_) +
-              " who came did not prove that they belong to this program, and were refused (if they "
-              "do, " +
-              share_a_token + ")";
-    }
-    throw TimeoutError{at_rendezvous(world_) + text};
-  }
+  TANDEM_ONCE [[noreturn]] void time_out(std::chrono::milliseconds timeout) const;
 
  private:
-  [[nodiscard]] std::vector<std::byte> signed_answer(Admission verdict, Hello const& hello) const {
-    Answer head{.nonce = make_nonce(),
-                .bytes = data_.size(),
-                .processes = world_.processes,
-                .verdict = verdict};
-    std::vector<std::byte> hidden;
-    if (verdict == Admission::welcome) {
-      hidden.assign(data_.begin(), data_.end());
-      key_.hide(hidden, head.nonce);
-    }
-    head.signature = key_.sign(head, hello.nonce, hidden);
-    auto const begin = bytes_of(head);
-    std::vector<std::byte> bytes(begin.size() + hidden.size());
-    std::ranges::copy(hidden, std::ranges::copy(begin, bytes.begin()).out);
-    return bytes;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<std::byte> signed_answer(Admission verdict,
+                                                                 Hello const& hello) const;
 
-  [[nodiscard]] std::vector<int> missing() const {
-    std::vector<int> who;
-    for (int process = 1; process < world_.processes; ++process) {
-      if (!has_come(process)) {
-        who.push_back(process);
-      }
-    }
-    return who;
-  }
+  TANDEM_ONCE [[nodiscard]] std::vector<int> missing() const;
 
   World const& world_;
   RendezvousKey const& key_;
@@ -150,3 +82,92 @@ class RollCall {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE RollCall::Reply RollCall::reply(Hello const& hello) {
+  Admission verdict = Admission::welcome;
+  if (hello.processes != world_.processes || hello.process < 1 ||
+      hello.process >= world_.processes) {
+    verdict = Admission::other_processes;
+  } else if (has_come(hello.process) || is_told_[static_cast<std::size_t>(hello.process)]) {
+    return {};
+  } else if (hello.version != TANDEM_VERSION) {
+    verdict = Admission::other_version;
+  } else if (hello.bytes != data_.size()) {
+    verdict = Admission::other_bytes;
+  }
+  if (verdict == Admission::welcome) {
+    return {signed_answer(verdict, hello), hello.process};
+  }
+  fault_ = fault_text(verdict, hello, world_.processes, data_.size(), TANDEM_VERSION);
+  log_.say(fault_);
+  return {signed_answer(verdict, hello), 0};
+}
+
+TANDEM_ONCE RollCall::Reply RollCall::reply_to_stranger() {
+  note_strangers(strangers_ + 1);
+  Answer const answer{.verdict = Admission::unproven};
+  auto const bytes = bytes_of(answer);
+  return {{bytes.begin(), bytes.end()}, 0};
+}
+
+TANDEM_ONCE void RollCall::note_strangers(std::int64_t count) {
+  if (count > strangers_) {
+    log_.say("someone who came did not prove that they belong to this program");
+  }
+  strangers_ = count;
+}
+
+TANDEM_ONCE void RollCall::time_out(std::chrono::milliseconds timeout) const {
+  std::vector<int> const who = missing();
+  std::string text = who.size() == 1 ? "process " : "processes ";
+  for (std::size_t i = 0; i < who.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+  }
+  text += " of " + std::to_string(world_.processes) + " did not come within " + to_string(timeout);
+  if (!fault_.empty()) {
+    text += "; " + fault_;
+  }
+  if (strangers_ > 0) {
+    text += "; " + std::to_string(strangers_) +
+            " who came did not prove that they belong to this program, and were refused (if they "
+            "do, " +
+            share_a_token + ")";
+  }
+  throw TimeoutError{at_rendezvous(world_) + text};
+}
+
+TANDEM_ONCE std::vector<std::byte> RollCall::signed_answer(Admission verdict,
+                                                           Hello const& hello) const {
+  Answer head{.nonce = make_nonce(),
+              .bytes = data_.size(),
+              .processes = world_.processes,
+              .verdict = verdict};
+  std::vector<std::byte> hidden;
+  if (verdict == Admission::welcome) {
+    hidden.assign(data_.begin(), data_.end());
+    key_.hide(hidden, head.nonce);
+  }
+  head.signature = key_.sign(head, hello.nonce, hidden);
+  auto const begin = bytes_of(head);
+  std::vector<std::byte> bytes(begin.size() + hidden.size());
+  std::ranges::copy(hidden, std::ranges::copy(begin, bytes.begin()).out);
+  return bytes;
+}
+
+TANDEM_ONCE std::vector<int> RollCall::missing() const {
+  std::vector<int> who;
+  for (int process = 1; process < world_.processes; ++process) {
+    if (!has_come(process)) {
+      who.push_back(process);
+    }
+  }
+  return who;
+}
+
+}  // namespace tandem::detail
+
+#endif

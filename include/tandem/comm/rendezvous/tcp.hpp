@@ -44,36 +44,10 @@ struct Caller {
   RollCall::Reply reply{};
 
   /// Reads what there is. Whether it is all; if not, @p open says whether more may come.
-  bool hear(bool& open) {
-    while (heard < said.size()) {
-      ::ssize_t const got = ::recv(socket.get(), said.data() + heard, said.size() - heard, 0);
-      if (got < 0 && errno == EINTR) {
-        continue;
-      }
-      if (got <= 0) {
-        open = got < 0 && errno == EAGAIN;
-        return false;
-      }
-      heard += static_cast<std::size_t>(got);
-    }
-    return true;
-  }
+  TANDEM_ONCE bool hear(bool& open);
 
   /// Sends what there is room for. Whether there is more to send.
-  bool tell() {
-    while (told < reply.bytes.size()) {
-      ::ssize_t const sent =
-          ::send(socket.get(), reply.bytes.data() + told, reply.bytes.size() - told, MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) {
-        continue;
-      }
-      if (sent <= 0) {
-        return sent < 0 && errno == EAGAIN;
-      }
-      told += static_cast<std::size_t>(sent);
-    }
-    return false;
-  }
+  TANDEM_ONCE bool tell();
 };
 
 /// Goes on with @p caller as far as that is possible without waiting. Whether it may stay.
@@ -253,6 +227,36 @@ TANDEM_ONCE void ask_over_tcp(World const& world, std::span<std::byte> data,
                          why + ")"};
     }
   }
+}
+
+TANDEM_ONCE bool Caller::hear(bool& open) {
+  while (heard < said.size()) {
+    ::ssize_t const got = ::recv(socket.get(), said.data() + heard, said.size() - heard, 0);
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got <= 0) {
+      open = got < 0 && errno == EAGAIN;
+      return false;
+    }
+    heard += static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+TANDEM_ONCE bool Caller::tell() {
+  while (told < reply.bytes.size()) {
+    ::ssize_t const sent =
+        ::send(socket.get(), reply.bytes.data() + told, reply.bytes.size() - told, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) {
+      continue;
+    }
+    if (sent <= 0) {
+      return sent < 0 && errno == EAGAIN;
+    }
+    told += static_cast<std::size_t>(sent);
+  }
+  return false;
 }
 
 }  // namespace tandem::detail

@@ -16,6 +16,7 @@
 
 #include <tandem/comm/threads/call.hpp>
 #include <tandem/comm/threads/wait.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {
@@ -31,18 +32,7 @@ struct MailBox {
   std::size_t capacity = 0;
 
   /// Room for @p wanted bytes; allocates when a message is larger than all before it.
-  std::byte* room(std::size_t wanted) {
-    if (wanted > capacity) {
-      std::byte* const more = new (std::nothrow) std::byte[wanted];
-      if (more == nullptr) {
-        throw Error{"out of memory: a message asks for " + std::to_string(wanted) +
-                    " bytes; use a smaller batch or more microbatches"};
-      }
-      bytes.reset(more);
-      capacity = wanted;
-    }
-    return bytes.get();
-  }
+  TANDEM_ONCE std::byte* room(std::size_t wanted);
 };
 
 /// All boxes of a group. What fill and drain do to a box is the communicator's affair.
@@ -116,14 +106,7 @@ class Mail {
   [[nodiscard]] bool idle() const { return ranks_inside_ == 0; }
 
   /// Drops what lies in the boxes. @pre idle(), and the caller has the lock
-  void clear() {
-    for (Line& line : lines_) {
-      for (MailBox& box : line.boxes) {
-        box.state = MailBox::State::free;
-      }
-      line.sent = line.received;
-    }
-  }
+  TANDEM_ONCE void clear();
 
  private:
   /// The boxes of a pair and direction.
@@ -166,16 +149,7 @@ class Mail {
     wait_.notify();
   }
 
-  Line& line_of(int from, int to) {
-    Line& line = lines_[static_cast<std::size_t>(from * ranks_ + to)];
-    if (line.boxes.empty()) {
-      line.boxes.resize(static_cast<std::size_t>(places_));
-      for (int place = 0; place < places_; ++place) {
-        line.boxes[static_cast<std::size_t>(place)].place = place;
-      }
-    }
-    return line;
-  }
+  TANDEM_ONCE Line& line_of(int from, int to);
 
   GroupWait& wait_;
   int ranks_;
@@ -185,3 +159,44 @@ class Mail {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::byte* MailBox::room(std::size_t wanted) {
+  if (wanted > capacity) {
+    std::byte* const more = new (std::nothrow) std::byte[wanted];
+    if (more == nullptr) {
+      throw Error{"out of memory: a message asks for " + std::to_string(wanted) +
+                  " bytes; use a smaller batch or more microbatches"};
+    }
+    bytes.reset(more);
+    capacity = wanted;
+  }
+  return bytes.get();
+}
+
+TANDEM_ONCE void Mail::clear() {
+  for (Line& line : lines_) {
+    for (MailBox& box : line.boxes) {
+      box.state = MailBox::State::free;
+    }
+    line.sent = line.received;
+  }
+}
+
+TANDEM_ONCE Mail::Line& Mail::line_of(int from, int to) {
+  Line& line = lines_[static_cast<std::size_t>(from * ranks_ + to)];
+  if (line.boxes.empty()) {
+    line.boxes.resize(static_cast<std::size_t>(places_));
+    for (int place = 0; place < places_; ++place) {
+      line.boxes[static_cast<std::size_t>(place)].place = place;
+    }
+  }
+  return line;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -71,14 +71,7 @@ class SharedFailure {
 
   /// Tells nobody: wake() does. Allocates nothing.
   /// @param message  "" where there was no memory for one
-  TANDEM_COLD void set(Kind kind, std::string message) noexcept {
-    std::lock_guard const lock{mutex_};
-    if (kind_ == Kind::none) {
-      kind_ = kind;
-      message_ = std::move(message);
-      failed_.store(true, std::memory_order_release);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void set(Kind kind, std::string message) noexcept;
 
   /// Makes every rank that waits look again. @pre the caller has no group's lock
   inline void wake() const;
@@ -105,13 +98,7 @@ class SharedFailure {
 
   /// @throws TimeoutError  the failure is a time-out; or AbortedError: see @p as_aborted
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
-  [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const {
-    std::lock_guard const lock{mutex_};
-    if (kind_ == Kind::timed_out && !as_aborted) {
-      throw TimeoutError{text()};
-    }
-    throw AbortedError{text()};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const;
 
   void reset() {
     std::lock_guard const lock{mutex_};
@@ -152,13 +139,7 @@ class GroupWait {
   /// In the list for as long as it lives; made and destroyed under the lock.
   class [[nodiscard]] Listed {
    public:
-    Listed(GroupWait& group, AwaitedBase& awaited) : group_{group}, awaited_{awaited} {
-      awaited_.behind_ = group_.first_;
-      if (group_.first_ != nullptr) {
-        group_.first_->before_ = &awaited_;
-      }
-      group_.first_ = &awaited_;
-    }
+    TANDEM_ONCE Listed(GroupWait& group, AwaitedBase& awaited);
     Listed(Listed const&) = delete;
     Listed& operator=(Listed const&) = delete;
     ~Listed() {
@@ -324,6 +305,32 @@ TANDEM_ONCE std::string SharedFailure::blame(AwaitedBase const& first, int& rank
   } catch (std::exception const&) {
     return {};
   }
+}
+
+TANDEM_ONCE void SharedFailure::set(Kind kind, std::string message) noexcept {
+  std::lock_guard const lock{mutex_};
+  if (kind_ == Kind::none) {
+    kind_ = kind;
+    message_ = std::move(message);
+    failed_.store(true, std::memory_order_release);
+  }
+}
+
+TANDEM_ONCE void SharedFailure::raise(bool as_aborted) const {
+  std::lock_guard const lock{mutex_};
+  if (kind_ == Kind::timed_out && !as_aborted) {
+    throw TimeoutError{text()};
+  }
+  throw AbortedError{text()};
+}
+
+TANDEM_ONCE GroupWait::Listed::Listed(GroupWait& group, AwaitedBase& awaited)
+    : group_{group}, awaited_{awaited} {
+  awaited_.behind_ = group_.first_;
+  if (group_.first_ != nullptr) {
+    group_.first_->before_ = &awaited_;
+  }
+  group_.first_ = &awaited_;
 }
 
 }  // namespace tandem::detail

@@ -76,22 +76,9 @@ class ThreadsWords {
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
-  [[nodiscard]] TANDEM_COLD std::string last_seen(int rank, ThreadsSlot const& slot,
-                                                  std::uint64_t collectives,
-                                                  std::uint64_t progress) const {
-    std::string text = "; it was last in ";
-    if (slot.message_number > 0) {
-      text += numbered(slot.message, slot.message_number);
-    } else if (slot.used) {
-      text += numbered(slot.call, collectives);
-    } else {
-      text += members_.empty() ? "no collective" : "no call of this group";
-    }
-    if (options_.describe_progress != nullptr) {
-      text.append(", ").append(options_.describe_progress(number_of(rank), progress));
-    }
-    return text;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string last_seen(int rank, ThreadsSlot const& slot,
+                                                              std::uint64_t collectives,
+                                                              std::uint64_t progress) const;
 
  private:
   ThreadsOptions options_;
@@ -100,3 +87,28 @@ class ThreadsWords {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string ThreadsWords::last_seen(int rank, ThreadsSlot const& slot,
+                                                std::uint64_t collectives,
+                                                std::uint64_t progress) const {
+  std::string text = "; it was last in ";
+  if (slot.message_number > 0) {
+    text += numbered(slot.message, slot.message_number);
+  } else if (slot.used) {
+    text += numbered(slot.call, collectives);
+  } else {
+    text += members_.empty() ? "no collective" : "no call of this group";
+  }
+  if (options_.describe_progress != nullptr) {
+    text.append(", ").append(options_.describe_progress(number_of(rank), progress));
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+#endif

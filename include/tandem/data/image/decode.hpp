@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/image/jpeg.hpp>
 #include <tandem/data/image/pixels.hpp>
@@ -31,12 +32,8 @@ concept ImageDecoder = requires(std::span<std::uint8_t const> bytes, std::string
 /// The ImageDecoder of a program without the libraries.
 struct NoImages {
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static Pixels decode(std::span<std::uint8_t const>, std::string const& name) {
-    throw FileError{name,
-                    "this program was compiled without libjpeg and libpng and cannot read images; "
-                    "define TANDEM_IMAGES=1 and link -ljpeg -lpng, or with CMake write "
-                    "find_package(tandem COMPONENTS images) or set TANDEM_IMAGES to ON"};
-  }
+  TANDEM_ONCE [[noreturn]] static Pixels decode(std::span<std::uint8_t const>,
+                                                std::string const& name);
 };
 
 #if defined(TANDEM_IMAGES) && TANDEM_IMAGES
@@ -44,7 +41,7 @@ struct NoImages {
 /// JPEG or PNG: the first bytes say which, whatever the name does.
 struct JpegAndPng {
   /// @throws FileError  it is neither, or as decode_jpeg() and decode_png()
-  template <class = void>  // compiled where it is called, not by every include
+  template <class = void>
   [[nodiscard]] static Pixels decode(std::span<std::uint8_t const> bytes, std::string const& name,
                                      std::int64_t limit = image_pixels_limit) {
     auto const begins = [&](std::initializer_list<std::uint8_t> magic) {
@@ -74,3 +71,18 @@ using ImageDecode = NoImages;
 #endif
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE Pixels NoImages::decode(std::span<std::uint8_t const>, std::string const& name) {
+  throw FileError{name,
+                  "this program was compiled without libjpeg and libpng and cannot read images; "
+                  "define TANDEM_IMAGES=1 and link -ljpeg -lpng, or with CMake write "
+                  "find_package(tandem COMPONENTS images) or set TANDEM_IMAGES to ON"};
+}
+
+}  // namespace tandem
+
+#endif

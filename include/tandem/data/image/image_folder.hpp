@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
@@ -59,13 +60,7 @@ class KeptImages {
     return images_[i].load(std::memory_order_acquire);
   }
 
-  Pixels const& set(std::size_t i, Pixels&& image) const {
-    auto own = std::make_unique<Pixels const>(std::move(image));
-    Pixels const* others = nullptr;
-    return images_[i].compare_exchange_strong(others, own.get(), std::memory_order_acq_rel)
-               ? *own.release()
-               : *others;
-  }
+  TANDEM_ONCE Pixels const& set(std::size_t i, Pixels&& image) const;
 
  private:
   mutable std::vector<std::atomic<Pixels const*>> images_;
@@ -102,7 +97,7 @@ class ImageFolder<Image<C, H, W>, Decoder> {
   /// @throws FileError      @p path is no folder, has no folders, one of them has no image, or a
   ///                        link in them leads nowhere
   /// @throws ContractError  an option is out of its range
-  template <class = void>  // compiled where it is called, not by every include
+  template <class = void>
   explicit ImageFolder(std::string const& path, ImageFolderOptions options = {})
       : options_{checked(std::move(options))} {
     list(path);
@@ -278,3 +273,19 @@ class ImageFolder<Image<C, H, W>, Decoder> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE Pixels const& KeptImages::set(std::size_t i, Pixels&& image) const {
+  auto own = std::make_unique<Pixels const>(std::move(image));
+  Pixels const* others = nullptr;
+  return images_[i].compare_exchange_strong(others, own.get(), std::memory_order_acq_rel)
+             ? *own.release()
+             : *others;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -37,26 +37,10 @@ struct CenterCrop {
   int height = 0;
   int width = 0;
 
-  [[nodiscard]] Shape output(Shape const& in) const {
-    expects(detail::is_image(in), "CenterCrop: the sample must be an image (C, H, W)");
-    expects(height >= 1 && height <= in[1] && width >= 1 && width <= in[2],
-            "CenterCrop: give a height and a width of at least 1 and at most the image's; PadTo "
-            "makes it larger");
-    return image_shape(in[0], height, width);
-  }
+  TANDEM_ONCE [[nodiscard]] Shape output(Shape const& in) const;
 
   /// Rows from the first to the last: none is overwritten before it has been moved.
-  void apply(std::span<float> x, Shape const& in) const {
-    std::ptrdiff_t const top = border(in[1] - height);
-    std::ptrdiff_t const left = border(in[2] - width);
-    float* to = x.data();
-    for (std::ptrdiff_t c = 0; c < in[0]; ++c) {
-      for (std::ptrdiff_t r = 0; r < height; ++r, to += width) {
-        float const* const from = x.data() + (c * in[1] + top + r) * in[2] + left;
-        std::memmove(to, from, static_cast<std::size_t>(width) * sizeof(float));
-      }
-    }
-  }
+  TANDEM_ONCE void apply(std::span<float> x, Shape const& in) const;
 
   /// Half of @p rest; of two halves as near the even one.
   static constexpr int border(int rest) { return rest / 2 + (rest % 4 == 3 ? 1 : 0); }
@@ -89,6 +73,26 @@ TANDEM_ONCE void Resize::apply(std::span<float> x, Shape const& in) const {
                                               1, {0, 0, in[1], in[2]}, height, width,
                                               {0, 0, height, width}, plane.data());
     std::memcpy(x.data() + c * to, plane.data(), plane.size() * sizeof(float));
+  }
+}
+
+TANDEM_ONCE Shape CenterCrop::output(Shape const& in) const {
+  expects(detail::is_image(in), "CenterCrop: the sample must be an image (C, H, W)");
+  expects(height >= 1 && height <= in[1] && width >= 1 && width <= in[2],
+          "CenterCrop: give a height and a width of at least 1 and at most the image's; PadTo "
+          "makes it larger");
+  return image_shape(in[0], height, width);
+}
+
+TANDEM_ONCE void CenterCrop::apply(std::span<float> x, Shape const& in) const {
+  std::ptrdiff_t const top = border(in[1] - height);
+  std::ptrdiff_t const left = border(in[2] - width);
+  float* to = x.data();
+  for (std::ptrdiff_t c = 0; c < in[0]; ++c) {
+    for (std::ptrdiff_t r = 0; r < height; ++r, to += width) {
+      float const* const from = x.data() + (c * in[1] + top + r) * in[2] + left;
+      std::memmove(to, from, static_cast<std::size_t>(width) * sizeof(float));
+    }
   }
 }
 

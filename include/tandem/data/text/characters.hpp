@@ -102,12 +102,7 @@ class Characters {
     }
   }
 
-  [[nodiscard]] std::int32_t find(std::uint32_t point) const {
-    auto const place = std::lower_bound(points_.begin(), points_.end(), point);
-    return place != points_.end() && *place == point
-               ? static_cast<std::int32_t>(place - points_.begin())
-               : -1;
-  }
+  TANDEM_ONCE [[nodiscard]] std::int32_t find(std::uint32_t point) const;
 
   std::vector<std::uint32_t> points_;
   std::int32_t ascii_[128] = {};  // tokens, or -1
@@ -192,6 +187,13 @@ TANDEM_ONCE std::string Characters::decode(std::span<std::int32_t const> tokens)
     detail::append_utf8(text, points_[detail::checked_token(tokens, i, size(), "Characters")]);
   }
   return text;
+}
+
+TANDEM_ONCE std::int32_t Characters::find(std::uint32_t point) const {
+  auto const place = std::lower_bound(points_.begin(), points_.end(), point);
+  return place != points_.end() && *place == point
+             ? static_cast<std::int32_t>(place - points_.begin())
+             : -1;
 }
 
 }  // namespace tandem

@@ -70,16 +70,8 @@ class Pairs {
   [[nodiscard]] int second_length(std::int64_t index) const {
     return static_cast<int>(words(1, index).size()) + 1;
   }
-  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> second,
-            std::span<std::int32_t> y) const {
-    auto const source = words(0, index);
-    auto const target = words(1, index);
-    x.front() = second.front() = begin();
-    std::copy(source.begin(), source.end(), x.begin() + 1);
-    std::copy(target.begin(), target.end(), second.begin() + 1);
-    std::copy(target.begin(), target.end(), y.begin());
-    x.back() = y.back() = end();
-  }
+  TANDEM_ONCE void read(std::int64_t index, std::span<std::int32_t> x,
+                        std::span<std::int32_t> second, std::span<std::int32_t> y) const;
 
   // ---- the text
 
@@ -155,6 +147,17 @@ TANDEM_ONCE std::pair<Pairs, Pairs> Pairs::hold_out(int every) const {
     parts[(i + 1) % static_cast<std::size_t>(every) == 0 ? 1 : 0].push_back((*pairs_)[i]);
   }
   return {Pairs{all_, std::move(parts[0])}, Pairs{all_, std::move(parts[1])}};
+}
+
+TANDEM_ONCE void Pairs::read(std::int64_t index, std::span<std::int32_t> x,
+                             std::span<std::int32_t> second, std::span<std::int32_t> y) const {
+  auto const source = words(0, index);
+  auto const target = words(1, index);
+  x.front() = second.front() = begin();
+  std::copy(source.begin(), source.end(), x.begin() + 1);
+  std::copy(target.begin(), target.end(), second.begin() + 1);
+  std::copy(target.begin(), target.end(), y.begin());
+  x.back() = y.back() = end();
 }
 
 }  // namespace tandem

@@ -44,12 +44,7 @@ class TextStream {
   /// @param tokens  must live, unchanged, as long as this does
   /// @param window  T: inputs of a window
   /// @pre   window >= 1, tokens.size() > window
-  TextStream(TokenSpan tokens, int window) : tokens_{tokens}, window_{window} {
-    expects(window >= 1, "TextStream: a window must have a token");
-    expects(tokens.size() > window,
-            "TextStream: there must be more tokens than a window has, one for the last target; "
-            "take a longer text or a shorter window");
-  }
+  TANDEM_ONCE TextStream(TokenSpan tokens, int window);
 
   /// Window @p index of those that cover the text without overlap; gives its length, which is T but
   /// for the last one. Beyond it inputs are 0 and targets are -1.
@@ -57,15 +52,8 @@ class TextStream {
   /// All windows together have each token but the first as a target once.
   /// @pre    0 <= index < size(), inputs.size() == targets.size() == T
   /// @throws Error  a token is not in the vocabulary: see TokenSpan
-  int read(std::int64_t index, std::span<std::int32_t> inputs,
-           std::span<std::int32_t> targets) const {
-    check(index, inputs, targets);
-    std::int64_t const first = index * window_;
-    std::int64_t const left = tokens_.size() - 1 - first;
-    int const length = left < window_ ? static_cast<int>(left) : window_;
-    detail::read_window(tokens_, first, static_cast<std::size_t>(length), inputs, targets);
-    return length;
-  }
+  TANDEM_ONCE int read(std::int64_t index, std::span<std::int32_t> inputs,
+                       std::span<std::int32_t> targets) const;
 
   /// The window of T tokens that begins at start(@p randomness), whatever @p index is. As above.
   int read(std::int64_t index, std::span<std::int32_t> inputs, std::span<std::int32_t> targets,
@@ -95,13 +83,8 @@ class TextStream {
   [[nodiscard]] int vocabulary() const noexcept { return tokens_.vocabulary(); }
 
  private:
-  void check(std::int64_t index, std::span<std::int32_t> inputs,
-             std::span<std::int32_t> targets) const {
-    auto const window = static_cast<std::size_t>(window_);
-    expects(index >= 0 && index < size(), "TextStream::read: the index must be in [0, size())");
-    expects(inputs.size() == window && targets.size() == window,
-            "TextStream::read: inputs and targets take a window's tokens each");
-  }
+  TANDEM_ONCE void check(std::int64_t index, std::span<std::int32_t> inputs,
+                         std::span<std::int32_t> targets) const;
 
   TokenSpan tokens_;
   int window_;
@@ -132,20 +115,8 @@ class ParallelStreams {
   /// one of each stream. Beyond it inputs are 0 and targets are -1.
   /// @pre    0 <= index < size(), inputs.size() == targets.size() == T
   /// @throws Error  a token is not in the vocabulary: see TokenSpan
-  int read(std::int64_t index, std::span<std::int32_t> inputs,
-           std::span<std::int32_t> targets) const {
-    auto const window = static_cast<std::size_t>(window_);
-    expects(index >= 0 && index < size(),
-            "ParallelStreams::read: the index must be in [0, size())");
-    expects(inputs.size() == window && targets.size() == window,
-            "ParallelStreams::read: inputs and targets take a window's tokens each");
-    std::int64_t const within = index / streams_ * window_;
-    std::int64_t const left = part() - within;
-    int const length = left < window_ ? static_cast<int>(left) : window_;
-    detail::read_window(tokens_, index % streams_ * part() + within,
-                        static_cast<std::size_t>(length), inputs, targets);
-    return length;
-  }
+  TANDEM_ONCE int read(std::int64_t index, std::span<std::int32_t> inputs,
+                       std::span<std::int32_t> targets) const;
 
   [[nodiscard]] std::int64_t size() const noexcept {
     return ((part() - 1) / window_ + 1) * streams_;
@@ -182,5 +153,49 @@ TANDEM_ONCE void read_window(TokenSpan const& tokens, std::int64_t first, std::s
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE TextStream::TextStream(TokenSpan tokens, int window)
+    : tokens_{tokens}, window_{window} {
+  expects(window >= 1, "TextStream: a window must have a token");
+  expects(tokens.size() > window,
+          "TextStream: there must be more tokens than a window has, one for the last target; "
+          "take a longer text or a shorter window");
+}
+
+TANDEM_ONCE int TextStream::read(std::int64_t index, std::span<std::int32_t> inputs,
+                                 std::span<std::int32_t> targets) const {
+  check(index, inputs, targets);
+  std::int64_t const first = index * window_;
+  std::int64_t const left = tokens_.size() - 1 - first;
+  int const length = left < window_ ? static_cast<int>(left) : window_;
+  detail::read_window(tokens_, first, static_cast<std::size_t>(length), inputs, targets);
+  return length;
+}
+
+TANDEM_ONCE void TextStream::check(std::int64_t index, std::span<std::int32_t> inputs,
+                                   std::span<std::int32_t> targets) const {
+  auto const window = static_cast<std::size_t>(window_);
+  expects(index >= 0 && index < size(), "TextStream::read: the index must be in [0, size())");
+  expects(inputs.size() == window && targets.size() == window,
+          "TextStream::read: inputs and targets take a window's tokens each");
+}
+
+TANDEM_ONCE int ParallelStreams::read(std::int64_t index, std::span<std::int32_t> inputs,
+                                      std::span<std::int32_t> targets) const {
+  auto const window = static_cast<std::size_t>(window_);
+  expects(index >= 0 && index < size(), "ParallelStreams::read: the index must be in [0, size())");
+  expects(inputs.size() == window && targets.size() == window,
+          "ParallelStreams::read: inputs and targets take a window's tokens each");
+  std::int64_t const within = index / streams_ * window_;
+  std::int64_t const left = part() - within;
+  int const length = left < window_ ? static_cast<int>(left) : window_;
+  detail::read_window(tokens_, index % streams_ * part() + within, static_cast<std::size_t>(length),
+                      inputs, targets);
+  return length;
+}
+
+}  // namespace tandem
 
 #endif

@@ -61,14 +61,7 @@ class TokenFile {
   [[nodiscard]] int vocabulary() const noexcept { return header_.vocabulary; }
 
   /// All tokens; valid while this lives.
-  [[nodiscard]] TokenSpan tokens() const& {
-    auto const count = static_cast<std::size_t>(header_.count);
-    void const* const first = file_.bytes().data() + TokenHeader::bytes;  // on a page: aligned
-    if (header_.width == 2) {
-      return {std::span{static_cast<std::uint16_t const*>(first), count}, header_.vocabulary};
-    }
-    return {std::span{static_cast<std::int32_t const*>(first), count}, header_.vocabulary};
-  }
+  TANDEM_ONCE [[nodiscard]] TokenSpan tokens() const&;
   TokenSpan tokens() const&& = delete;  // the file owns them: give it a name
 
  private:
@@ -144,6 +137,15 @@ TANDEM_ONCE TokenFile::TokenFile(std::string const& path) : file_{path} {
   header_ = parse_token_header(
       bytes.first(bytes.size() < TokenHeader::bytes ? bytes.size() : TokenHeader::bytes),
       bytes.size(), path);
+}
+
+TANDEM_ONCE TokenSpan TokenFile::tokens() const& {
+  auto const count = static_cast<std::size_t>(header_.count);
+  void const* const first = file_.bytes().data() + TokenHeader::bytes;  // on a page: aligned
+  if (header_.width == 2) {
+    return {std::span{static_cast<std::uint16_t const*>(first), count}, header_.vocabulary};
+  }
+  return {std::span{static_cast<std::int32_t const*>(first), count}, header_.vocabulary};
 }
 
 }  // namespace tandem

@@ -43,15 +43,7 @@ class TokenSpan {
 
   /// The @p count tokens from @p first on.
   /// @pre 0 <= first, 0 <= count, first + count <= size()
-  [[nodiscard]] TokenSpan part(std::int64_t first, std::int64_t count) const {
-    expects(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
-            "TokenSpan::part: the tokens must be in [0, size())");
-    TokenSpan out = *this;
-    out.wide_ = wide_ != nullptr ? wide_ + first : nullptr;
-    out.narrow_ = narrow_ != nullptr ? narrow_ + first : nullptr;
-    out.size_ = static_cast<std::size_t>(count);
-    return out;
-  }
+  TANDEM_ONCE [[nodiscard]] TokenSpan part(std::int64_t first, std::int64_t count) const;
 
   /// The first floor(@p fraction * size()) tokens, to train on, and the rest, to validate:
   /// nanoGPT's split is that of 0.9.
@@ -88,6 +80,16 @@ TANDEM_ONCE void TokenSpan::copy(std::int64_t first, std::span<std::int32_t> to)
     }
     to[i] = token;
   }
+}
+
+TANDEM_ONCE TokenSpan TokenSpan::part(std::int64_t first, std::int64_t count) const {
+  expects(first >= 0 && count >= 0 && first <= size() && count <= size() - first,
+          "TokenSpan::part: the tokens must be in [0, size())");
+  TokenSpan out = *this;
+  out.wide_ = wide_ != nullptr ? wide_ + first : nullptr;
+  out.narrow_ = narrow_ != nullptr ? narrow_ + first : nullptr;
+  out.size_ = static_cast<std::size_t>(count);
+  return out;
 }
 
 }  // namespace tandem

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 
@@ -37,45 +38,7 @@ class RankMicrobatches {
 
   /// Splits a global batch of @p total samples of @p time rows; of chunks all have as many rows, in
   /// all perhaps more than there are. No allocation.
-  void split(int total, Times const& time = {}) {
-    if (total == total_ && time == time_) {
-      return;
-    }
-    int const chunks = batching_.chunks;
-    total_ = total;
-    time_ = time;
-    int before = 0;
-    for (int i = 0; i < global(0); ++i) {
-      before += microbatch_size(total, i, batching_);
-    }
-    bool adds = false;
-    for (int m = 0; m < batching_.microbatches; ++m) {
-      int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
-      adds = adds && m % leaf_ != 0;
-      int const leaf = m % (batching_.microbatches / copies_) / leaf_;
-      for (int chunk = 0; chunk < chunks; ++chunk) {  // backward ends with the first
-        bool const ends = chunk == 0 && (m + 1) % leaf_ == 0;
-        Times part = time;
-        part.of[0] = (part.of[0] + chunks - 1) / chunks;
-        own_[static_cast<std::size_t>(m * chunks + chunk)] = {
-            .size = size,
-            .first = before,
-            .time = part,
-            .finishes = ends ? leaf : -1,
-            .adds = adds || (chunk + 1 < chunks && size > 0),
-            .position = chunks > 1 ? chunk * part.of[0] : -1,
-            .chunk = chunk};
-      }
-      adds = adds || size > 0;
-      before += size;
-    }
-    for (int& samples : of_copy_) {
-      samples = 0;
-    }
-    for (int i = 0; i < batching_.all_microbatches(); ++i) {
-      of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
-    }
-  }
+  TANDEM_ONCE void split(int total, Times const& time = {});
 
   /// Visits all microbatches of the global batch: f(copy of the model, first sample, samples).
   template <class F>
@@ -136,3 +99,51 @@ class RankMicrobatches {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void RankMicrobatches::split(int total, Times const& time) {
+  if (total == total_ && time == time_) {
+    return;
+  }
+  int const chunks = batching_.chunks;
+  total_ = total;
+  time_ = time;
+  int before = 0;
+  for (int i = 0; i < global(0); ++i) {
+    before += microbatch_size(total, i, batching_);
+  }
+  bool adds = false;
+  for (int m = 0; m < batching_.microbatches; ++m) {
+    int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
+    adds = adds && m % leaf_ != 0;
+    int const leaf = m % (batching_.microbatches / copies_) / leaf_;
+    for (int chunk = 0; chunk < chunks; ++chunk) {  // backward ends with the first
+      bool const ends = chunk == 0 && (m + 1) % leaf_ == 0;
+      Times part = time;
+      part.of[0] = (part.of[0] + chunks - 1) / chunks;
+      own_[static_cast<std::size_t>(m * chunks + chunk)] = {
+          .size = size,
+          .first = before,
+          .time = part,
+          .finishes = ends ? leaf : -1,
+          .adds = adds || (chunk + 1 < chunks && size > 0),
+          .position = chunks > 1 ? chunk * part.of[0] : -1,
+          .chunk = chunk};
+    }
+    adds = adds || size > 0;
+    before += size;
+  }
+  for (int& samples : of_copy_) {
+    samples = 0;
+  }
+  for (int i = 0; i < batching_.all_microbatches(); ++i) {
+    of_copy_[batching_.copy_of(i, copies_)] += microbatch_size(total, i, batching_);
+  }
+}
+
+}  // namespace tandem
+
+#endif

@@ -75,36 +75,11 @@ class [[nodiscard]] AtomicFile {
   /// Appends @p bytes.
   /// @throws FileError  the disk is full or broken, or the file larger than this process may write;
   ///                    the previous file is untouched
-  void write(std::span<std::byte const> bytes) {
-    expects_open();
-    size_ += bytes.size();
-    if (size_ > detail::file_size_limit()) {
-      fail("cannot write the new content, which is larger than a file may be here (ulimit -f)",
-           EFBIG);
-    }
-    if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
-      fail("cannot write the new content", error);
-    }
-  }
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
 
   /// Flushes the bytes to the disk and gives the file its name. Call it once, as the last verb.
   /// @throws FileError  some step failed; the text says whether the previous file is untouched
-  void commit() {
-    expects_open();
-    if (::fsync(descriptor_) != 0) {
-      fail("cannot flush the new content to the disk", errno);
-    }
-    if (std::rename(temporary_.c_str(), target_.path.c_str()) != 0) {  // still locked
-      fail("cannot rename the new content to this name", errno);
-    }
-    temporary_.clear();
-    discard();  // what close() could say, fsync() has said
-    if (int const error = detail::sync_folder(target_.folder.c_str()); error != 0) {
-      throw FileError{path_, "the new content is in place, but its folder cannot be flushed (" +
-                                 std::generic_category().message(error) +
-                                 "): a power failure may bring the previous file back"};
-    }
-  }
+  TANDEM_ONCE void commit();
 
   [[nodiscard]] std::string const& path() const noexcept { return path_; }
 
@@ -116,25 +91,7 @@ class [[nodiscard]] AtomicFile {
 
   // Whether there is a new file of this name, which is ours: not one that another process took for
   // a dead one's and removed before it was locked.
-  bool create(std::string name) {
-    int const descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-                                  target_.exists ? 0600 : 0666);  // until the owner is known
-    if (descriptor < 0) {
-      if (errno != EEXIST && errno != EINTR) {
-        fail("cannot create a temporary file beside it", errno);
-      }
-      return false;
-    }
-    bool const taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    struct ::stat status {};
-    if (taken || (::fstat(descriptor, &status) == 0 && status.st_nlink == 0)) {
-      static_cast<void>(::close(descriptor));
-      return false;
-    }
-    descriptor_ = descriptor;
-    temporary_ = std::move(name);
-    return true;
-  }
+  TANDEM_ONCE bool create(std::string name);
 
   TANDEM_ONCE void keep_owner_and_mode();
 
@@ -144,15 +101,7 @@ class [[nodiscard]] AtomicFile {
                                "; the previous file, if there was one, is untouched"};
   }
 
-  void discard() noexcept {
-    if (descriptor_ >= 0) {
-      static_cast<void>(::close(std::exchange(descriptor_, -1)));
-    }
-    if (!temporary_.empty()) {
-      static_cast<void>(::unlink(temporary_.c_str()));
-      temporary_.clear();
-    }
-  }
+  TANDEM_ONCE void discard() noexcept;
 
   std::string path_;
   detail::AtomicTarget target_;  // the file at the end of links
@@ -222,6 +171,65 @@ TANDEM_ONCE void AtomicFile::keep_owner_and_mode() {
   }
   if (::fchmod(descriptor_, target_.mode) != 0) {
     fail("cannot give the new content the permissions of the file that is there", errno);
+  }
+}
+
+TANDEM_ONCE void AtomicFile::write(std::span<std::byte const> bytes) {
+  expects_open();
+  size_ += bytes.size();
+  if (size_ > detail::file_size_limit()) {
+    fail("cannot write the new content, which is larger than a file may be here (ulimit -f)",
+         EFBIG);
+  }
+  if (int const error = detail::write_all(descriptor_, bytes); error != 0) {
+    fail("cannot write the new content", error);
+  }
+}
+
+TANDEM_ONCE void AtomicFile::commit() {
+  expects_open();
+  if (::fsync(descriptor_) != 0) {
+    fail("cannot flush the new content to the disk", errno);
+  }
+  if (std::rename(temporary_.c_str(), target_.path.c_str()) != 0) {  // still locked
+    fail("cannot rename the new content to this name", errno);
+  }
+  temporary_.clear();
+  discard();  // what close() could say, fsync() has said
+  if (int const error = detail::sync_folder(target_.folder.c_str()); error != 0) {
+    throw FileError{path_, "the new content is in place, but its folder cannot be flushed (" +
+                               std::generic_category().message(error) +
+                               "): a power failure may bring the previous file back"};
+  }
+}
+
+TANDEM_ONCE bool AtomicFile::create(std::string name) {
+  int const descriptor = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+                                target_.exists ? 0600 : 0666);  // until the owner is known
+  if (descriptor < 0) {
+    if (errno != EEXIST && errno != EINTR) {
+      fail("cannot create a temporary file beside it", errno);
+    }
+    return false;
+  }
+  bool const taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  struct ::stat status {};
+  if (taken || (::fstat(descriptor, &status) == 0 && status.st_nlink == 0)) {
+    static_cast<void>(::close(descriptor));
+    return false;
+  }
+  descriptor_ = descriptor;
+  temporary_ = std::move(name);
+  return true;
+}
+
+TANDEM_ONCE void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) {
+    static_cast<void>(::close(std::exchange(descriptor_, -1)));
+  }
+  if (!temporary_.empty()) {
+    static_cast<void>(::unlink(temporary_.c_str()));
+    temporary_.clear();
   }
 }
 

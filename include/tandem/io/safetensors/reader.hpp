@@ -95,14 +95,7 @@ class Safetensors {
   [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
 
   /// The metadata under this key, or null. O(n).
-  [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept {
-    for (auto const& [name, value] : metadata_) {
-      if (name == key) {
-        return &value;
-      }
-    }
-    return nullptr;
-  }
+  TANDEM_ONCE [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept;
 
  private:
   TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
@@ -305,6 +298,15 @@ TANDEM_ONCE void Safetensors::sort_names() {
   }
   std::sort(by_name_.begin(), by_name_.end(),
             [&](std::size_t a, std::size_t b) { return tensors_[a].name < tensors_[b].name; });
+}
+
+TANDEM_ONCE std::string const* Safetensors::find_metadata(std::string_view key) const noexcept {
+  for (auto const& [name, value] : metadata_) {
+    if (name == key) {
+      return &value;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace tandem

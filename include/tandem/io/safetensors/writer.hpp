@@ -54,13 +54,7 @@ class [[nodiscard]] SafetensorsWriter {
   /// two tensors, so that a tensor of the wrong size does not shift those after it.
   /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
   /// @throws FileError      the disk is full or broken; the previous file is untouched
-  void write(std::span<std::byte const> bytes) {
-    auto const size = static_cast<std::int64_t>(bytes.size());
-    expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
-    file_.write(bytes);
-    missing_ -= size;
-    to_next_incomplete();
-  }
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
 
   /// Gives the file its name. Without it the previous file stays.
   /// @throws ContractError  a tensor still lacks bytes
@@ -190,6 +184,14 @@ TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView
     }
   }
   writer.finish();
+}
+
+TANDEM_ONCE void SafetensorsWriter::write(std::span<std::byte const> bytes) {
+  auto const size = static_cast<std::int64_t>(bytes.size());
+  expects(size <= missing_, "SafetensorsWriter: more bytes than the current tensor's shape has");
+  file_.write(bytes);
+  missing_ -= size;
+  to_next_incomplete();
 }
 
 }  // namespace tandem

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/philox.hpp>
 #include <tandem/kernels/channels_last/random_words.hpp>
 #include <tandem/kernels/channels_last/vectors.hpp>
@@ -33,26 +34,7 @@ class AttentionMask {
   [[nodiscard]] bool drops() const { return rate_ != 0.0F; }
 
   /// Lane n of factor[w] is that of key 64 b + 16 w + n in row @p i.
-  void factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const {
-    detail::FourWords s;
-    detail::FourWords t;
-    detail::draw_words(
-        place_.seed, RandomUse::dropout,
-        (static_cast<std::uint64_t>(place_.step) << 32) | place_.layer,
-        (sample_ << 32) | static_cast<std::uint64_t>(attention_word_block(shape_, head_, i, b)), s,
-        t);
-    join(s.w0, t.w0, factor[0]);
-    join(s.w1, t.w1, factor[1]);
-    join(s.w2, t.w2, factor[2]);
-    join(s.w3, t.w3, factor[3]);
-    for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
-      Floats uniform;
-      uniform.v =
-          __builtin_convertvector(reinterpret_cast<detail::IntVector>(lane.v), detail::FloatVector);
-      lane = select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_},
-                    Floats{0.0F});
-    }
-  }
+  TANDEM_ONCE void factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const;
 
  private:
   // The upper 24 bits of the words of 16 counters.
@@ -74,3 +56,32 @@ class AttentionMask {
 };
 
 }  // namespace tandem::host::channels_last
+
+#if TANDEM_BODIES
+
+namespace tandem::host::channels_last {
+
+TANDEM_ONCE void AttentionMask::factors(std::int64_t i, std::int64_t b, Floats (&factor)[4]) const {
+  detail::FourWords s;
+  detail::FourWords t;
+  detail::draw_words(
+      place_.seed, RandomUse::dropout,
+      (static_cast<std::uint64_t>(place_.step) << 32) | place_.layer,
+      (sample_ << 32) | static_cast<std::uint64_t>(attention_word_block(shape_, head_, i, b)), s,
+      t);
+  join(s.w0, t.w0, factor[0]);
+  join(s.w1, t.w1, factor[1]);
+  join(s.w2, t.w2, factor[2]);
+  join(s.w3, t.w3, factor[3]);
+  for (Floats& lane : factor) {  // as dropped(uniform(word)) does, exactly
+    Floats uniform;
+    uniform.v =
+        __builtin_convertvector(reinterpret_cast<detail::IntVector>(lane.v), detail::FloatVector);
+    lane =
+        select(Floats{rate_} <= uniform * Floats{1.0F / 16777216.0F}, Floats{scale_}, Floats{0.0F});
+  }
+}
+
+}  // namespace tandem::host::channels_last
+
+#endif

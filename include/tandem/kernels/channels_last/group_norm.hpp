@@ -77,14 +77,7 @@ struct GroupTask {
   static std::int64_t count(GroupNormGeometry const& g, int batch) {
     return batch * ((g.groups + groups_of(g) - 1) / groups_of(g));
   }
-  GroupTask(GroupNormGeometry const& g, std::int64_t task) {
-    int const each = groups_of(g);
-    std::int64_t const tasks = (g.groups + each - 1) / each;
-    sample = task / tasks;
-    first_group = static_cast<int>(task % tasks) * each;
-    groups = std::min(each, g.groups - first_group);
-    width = g.width();
-  }
+  TANDEM_ONCE GroupTask(GroupNormGeometry const& g, std::int64_t task);
 
   /// f(first channel of the sample, channels) for each run; a run of several groups is all of them.
   template <class Function>
@@ -256,3 +249,20 @@ TANDEM_NOINLINE void group_norm_gradient(Team& team, GroupNormGeometry const& g,
 }
 
 }  // namespace tandem::host::channels_last
+
+#if TANDEM_BODIES
+
+namespace tandem::host::channels_last::detail {
+
+TANDEM_ONCE GroupTask::GroupTask(GroupNormGeometry const& g, std::int64_t task) {
+  int const each = groups_of(g);
+  std::int64_t const tasks = (g.groups + each - 1) / each;
+  sample = task / tasks;
+  first_group = static_cast<int>(task % tasks) * each;
+  groups = std::min(each, g.groups - first_group);
+  width = g.width();
+}
+
+}  // namespace tandem::host::channels_last::detail
+
+#endif

@@ -267,68 +267,16 @@ class Winograd {
   [[nodiscard]] Images outputs() const { return {geometry_.out_channels, geometry_.out}; }
 
   /// The 6×6 inputs of a tile to Bᵀ d B, number p at to + p * stride.
-  static void enter(Images const& in, Tile const& tile, Extent2d padding, float const* x, float* to,
-                    std::int64_t stride) {
-    constexpr int n = detail::winograd_in;
-    int const row = tile.row - padding.height;
-    int const column = tile.column - padding.width;
-    for_vectors(in.channels, [&](int c, auto some) {
-      Floats d[products];
-      for (int i = 0; i < n * n; ++i) {
-        int const r = row + i / n;
-        int const s = column + i % n;
-        d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
-      }
-      Floats v[products];
-      detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
-      for (int p = 0; p < n * n; ++p) {
-        some.store(to + p * stride + c, v[p]);
-      }
-    });
-  }
+  TANDEM_ONCE static void enter(Images const& in, Tile const& tile, Extent2d padding,
+                                float const* x, float* to, std::int64_t stride);
 
   /// The 4×4 gradients of a tile's outputs to A dy Aᵀ.
-  static void enter_gradient(Images const& out, Tile const& tile, float const* dy, float* to,
-                             std::int64_t stride) {
-    constexpr int n = detail::winograd_in;
-    constexpr int m = detail::winograd_out;
-    for_vectors(out.channels, [&](int c, auto some) {
-      Floats d[tile_outputs];
-      for (int i = 0; i < m * m; ++i) {
-        int const r = tile.row + i / m;
-        int const s = tile.column + i % m;
-        d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
-      }
-      Floats v[products];
-      detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
-      for (int p = 0; p < n * n; ++p) {
-        some.store(to + p * stride + c, v[p]);
-      }
-    });
-  }
+  TANDEM_ONCE static void enter_gradient(Images const& out, Tile const& tile, float const* dy,
+                                         float* to, std::int64_t stride);
 
   /// The 36 products of a tile to its 4×4 outputs, and the bias on each.
-  static void leave(Images const& out, Tile const& tile, float const* from, std::int64_t stride,
-                    float const* bias, float* y) {
-    constexpr int n = detail::winograd_in;
-    constexpr int m = detail::winograd_out;
-    for_vectors(out.channels, [&](int c, auto some) {
-      Floats v[products];
-      for (int p = 0; p < n * n; ++p) {
-        v[p] = some.load(from + p * stride + c);
-      }
-      Floats d[tile_outputs];
-      detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
-      Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
-      for (int i = 0; i < m * m; ++i) {
-        int const r = tile.row + i / m;
-        int const s = tile.column + i % m;
-        if (out.contains(r, s)) {
-          some.store(y + out.at(tile.sample, r, s) + c, d[i] + added);
-        }
-      }
-    });
-  }
+  TANDEM_ONCE static void leave(Images const& out, Tile const& tile, float const* from,
+                                std::int64_t stride, float const* bias, float* y);
 
   template <class Product>
   void convolve(Team& team, Product const& product, std::int64_t batch, Images const& in,
@@ -361,68 +309,144 @@ class Winograd {
   }
 
   /// to (36, rows, columns) of the kernels at weights + row * row_stride + column * column_stride.
-  static void pack(Team& team, float const* weights, int rows, std::int64_t row_stride, int columns,
-                   std::int64_t column_stride, bool turned, float* to) {
-    constexpr int n = detail::winograd_in;
-    team.parallel_for(rows, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        for_vectors(columns, [&](int column, auto some) {
-          float kernels[9][lanes] = {};
-          int const count = std::min(columns - column, lanes);
-          for (int j = 0; j < count; ++j) {
-            float const* const kernel = weights + row * row_stride + (column + j) * column_stride;
-            for (int i = 0; i < 9; ++i) {
-              kernels[i][j] = kernel[turned ? 8 - i : i];
-            }
-          }
-          Floats g[9];
-          for (int i = 0; i < 9; ++i) {
-            g[i] = load(kernels[i]);
-          }
-          Floats u[products];
-          detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
-          for (int p = 0; p < n * n; ++p) {
-            some.store(to + (p * rows + row) * columns + column, u[p]);
-          }
-        });
-      }
-    });
-  }
+  TANDEM_ONCE static void pack(Team& team, float const* weights, int rows, std::int64_t row_stride,
+                               int columns, std::int64_t column_stride, bool turned, float* to);
 
   /// Sums (36, Out, In) to the gradient (Out, In, 3, 3).
-  void leave_weights(Team& team, float const* sums, float* gradient, bool accumulate) const {
-    constexpr int n = detail::winograd_in;
-    int const in = geometry_.in_channels;
-    std::int64_t const out = geometry_.out_channels;
-    team.parallel_for(out, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        for (int c = 0; c < in; c += lanes) {
-          int const count = std::min(in - c, lanes);
-          Floats u[products];
-          for (int p = 0; p < n * n; ++p) {
-            float const* const from = sums + (p * out + row) * in + c;
-            u[p] = count == lanes ? load(from) : load(from, count);
-          }
-          Floats g[9];
-          detail::winograd_both<n, 3>(u, g,
-                                      [](auto... a) { detail::winograd_weight_gradient(a...); });
-          float kernels[9][lanes];
-          for (int i = 0; i < 9; ++i) {
-            store(kernels[i], g[i]);
-          }
-          float* const to = gradient + (row * in + c) * 9;
-          for (int j = 0; j < count; ++j) {
-            for (int i = 0; i < 9; ++i) {
-              to[j * 9 + i] = (accumulate ? to[j * 9 + i] : 0.0F) + kernels[i][j];
-            }
-          }
-        }
-      }
-    });
-  }
+  TANDEM_ONCE void leave_weights(Team& team, float const* sums, float* gradient,
+                                 bool accumulate) const;
 
   ConvolutionGeometry geometry_{};
   int threads_ = 1;
 };
 
 }  // namespace tandem::host::channels_last
+
+#if TANDEM_BODIES
+
+namespace tandem::host::channels_last {
+
+TANDEM_ONCE void Winograd::enter(Images const& in, Tile const& tile, Extent2d padding,
+                                 float const* x, float* to, std::int64_t stride) {
+  constexpr int n = detail::winograd_in;
+  int const row = tile.row - padding.height;
+  int const column = tile.column - padding.width;
+  for_vectors(in.channels, [&](int c, auto some) {
+    Floats d[products];
+    for (int i = 0; i < n * n; ++i) {
+      int const r = row + i / n;
+      int const s = column + i % n;
+      d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
+    }
+    Floats v[products];
+    detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
+    for (int p = 0; p < n * n; ++p) {
+      some.store(to + p * stride + c, v[p]);
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::enter_gradient(Images const& out, Tile const& tile, float const* dy,
+                                          float* to, std::int64_t stride) {
+  constexpr int n = detail::winograd_in;
+  constexpr int m = detail::winograd_out;
+  for_vectors(out.channels, [&](int c, auto some) {
+    Floats d[tile_outputs];
+    for (int i = 0; i < m * m; ++i) {
+      int const r = tile.row + i / m;
+      int const s = tile.column + i % m;
+      d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
+    }
+    Floats v[products];
+    detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
+    for (int p = 0; p < n * n; ++p) {
+      some.store(to + p * stride + c, v[p]);
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::leave(Images const& out, Tile const& tile, float const* from,
+                                 std::int64_t stride, float const* bias, float* y) {
+  constexpr int n = detail::winograd_in;
+  constexpr int m = detail::winograd_out;
+  for_vectors(out.channels, [&](int c, auto some) {
+    Floats v[products];
+    for (int p = 0; p < n * n; ++p) {
+      v[p] = some.load(from + p * stride + c);
+    }
+    Floats d[tile_outputs];
+    detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
+    Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
+    for (int i = 0; i < m * m; ++i) {
+      int const r = tile.row + i / m;
+      int const s = tile.column + i % m;
+      if (out.contains(r, s)) {
+        some.store(y + out.at(tile.sample, r, s) + c, d[i] + added);
+      }
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::pack(Team& team, float const* weights, int rows, std::int64_t row_stride,
+                                int columns, std::int64_t column_stride, bool turned, float* to) {
+  constexpr int n = detail::winograd_in;
+  team.parallel_for(rows, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for_vectors(columns, [&](int column, auto some) {
+        float kernels[9][lanes] = {};
+        int const count = std::min(columns - column, lanes);
+        for (int j = 0; j < count; ++j) {
+          float const* const kernel = weights + row * row_stride + (column + j) * column_stride;
+          for (int i = 0; i < 9; ++i) {
+            kernels[i][j] = kernel[turned ? 8 - i : i];
+          }
+        }
+        Floats g[9];
+        for (int i = 0; i < 9; ++i) {
+          g[i] = load(kernels[i]);
+        }
+        Floats u[products];
+        detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
+        for (int p = 0; p < n * n; ++p) {
+          some.store(to + (p * rows + row) * columns + column, u[p]);
+        }
+      });
+    }
+  });
+}
+
+TANDEM_ONCE void Winograd::leave_weights(Team& team, float const* sums, float* gradient,
+                                         bool accumulate) const {
+  constexpr int n = detail::winograd_in;
+  int const in = geometry_.in_channels;
+  std::int64_t const out = geometry_.out_channels;
+  team.parallel_for(out, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      for (int c = 0; c < in; c += lanes) {
+        int const count = std::min(in - c, lanes);
+        Floats u[products];
+        for (int p = 0; p < n * n; ++p) {
+          float const* const from = sums + (p * out + row) * in + c;
+          u[p] = count == lanes ? load(from) : load(from, count);
+        }
+        Floats g[9];
+        detail::winograd_both<n, 3>(u, g,
+                                    [](auto... a) { detail::winograd_weight_gradient(a...); });
+        float kernels[9][lanes];
+        for (int i = 0; i < 9; ++i) {
+          store(kernels[i], g[i]);
+        }
+        float* const to = gradient + (row * in + c) * 9;
+        for (int j = 0; j < count; ++j) {
+          for (int i = 0; i < 9; ++i) {
+            to[j * 9 + i] = (accumulate ? to[j * 9 + i] : 0.0F) + kernels[i][j];
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace tandem::host::channels_last
+
+#endif

@@ -19,16 +19,8 @@ namespace tandem::onednn {
 constexpr std::int64_t rounded_up(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// to[i] += from[i], or = without @p accumulate. Cost: bound by memory.
-TANDEM_NOINLINE inline void deliver(float const* from, float* to, std::int64_t count,
-                                    bool accumulate) {
-  if (!accumulate) {
-    std::copy(from, from + count, to);
-    return;
-  }
-  for (std::int64_t i = 0; i < count; ++i) {
-    to[i] += from[i];
-  }
-}
+TANDEM_ONCE TANDEM_NOINLINE void deliver(float const* from, float* to, std::int64_t count,
+                                         bool accumulate);
 
 /// sums[c] = the sum over rows of matrix[r][c]; added with @p accumulate.
 ///
@@ -81,3 +73,21 @@ TANDEM_NOINLINE void column_sum(host::Team& team, T const* matrix, std::int64_t 
 }
 
 }  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE void deliver(float const* from, float* to, std::int64_t count, bool accumulate) {
+  if (!accumulate) {
+    std::copy(from, from + count, to);
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] += from[i];
+  }
+}
+
+}  // namespace tandem::onednn
+
+#endif

@@ -51,17 +51,8 @@ inline constexpr dnnl_data_type_t data_type = std::same_as<T, float> ? dnnl_f32 
 
 /// A tensor of these sizes, logical order first to last; dnnl_format_tag_any leaves the layout to
 /// the primitive.
-inline Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes, dnnl_data_type_t type,
-                                  dnnl_format_tag_t tag) {
-  dnnl_dims_t list = {};
-  int rank = 0;
-  for (std::int64_t const size : sizes) {
-    list[rank++] = size;
-  }
-  Descriptor made;
-  check(made.set(rank, list, type, tag));
-  return made;
-}
+TANDEM_ONCE Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes,
+                                       dnnl_data_type_t type, dnnl_format_tag_t tag);
 
 inline Descriptor copy_of(DescriptorView other) {
   Descriptor made;
@@ -80,22 +71,7 @@ inline Descriptor copy_of(DescriptorView other) {
 namespace detail {
 
 /// The newest instructions that oneDNN takes on this processor.
-TANDEM_NOINLINE inline char const* instructions() {
-  static constexpr struct {
-    dnnl_cpu_isa_t isa;
-    char const* name;
-  } known[] = {{dnnl_cpu_isa_avx512_core_amx, "AMX"},
-               {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
-               {dnnl_cpu_isa_avx512_core, "AVX-512"},
-               {dnnl_cpu_isa_avx2, "AVX2"}};
-  auto const here = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
-  for (auto const& [isa, name] : known) {
-    if ((here & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa)) {
-      return name;
-    }
-  }
-  return "older instructions than AVX2";
-}
+TANDEM_ONCE TANDEM_NOINLINE char const* instructions();
 
 }  // namespace detail
 
@@ -113,3 +89,44 @@ struct Computes<BasicHost<OneDnn, Precision>> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE Descriptor make_descriptor(std::initializer_list<std::int64_t> sizes,
+                                       dnnl_data_type_t type, dnnl_format_tag_t tag) {
+  dnnl_dims_t list = {};
+  int rank = 0;
+  for (std::int64_t const size : sizes) {
+    list[rank++] = size;
+  }
+  Descriptor made;
+  check(made.set(rank, list, type, tag));
+  return made;
+}
+
+}  // namespace tandem::onednn
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE char const* instructions() {
+  static constexpr struct {
+    dnnl_cpu_isa_t isa;
+    char const* name;
+  } known[] = {{dnnl_cpu_isa_avx512_core_amx, "AMX"},
+               {dnnl_cpu_isa_avx512_core_bf16, "AVX512-BF16"},
+               {dnnl_cpu_isa_avx512_core, "AVX-512"},
+               {dnnl_cpu_isa_avx2, "AVX2"}};
+  auto const here = static_cast<unsigned>(dnnl_get_effective_cpu_isa());
+  for (auto const& [isa, name] : known) {
+    if ((here & static_cast<unsigned>(isa)) == static_cast<unsigned>(isa)) {
+      return name;
+    }
+  }
+  return "older instructions than AVX2";
+}
+
+}  // namespace tandem::onednn::detail
+
+#endif

@@ -42,8 +42,30 @@ inline std::string_view kernel_of(MatmulTask const& task) {
   return task.type == dnnl_bf16 && task.k == 63 ? "gemm:" : task.kernel;
 }
 
-TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const& task,
-                                        DescriptorView b) {
+TANDEM_ONCE TANDEM_NOINLINE Plan plan_matmul(Library const& library, MatmulTask const& task,
+                                             DescriptorView b);
+
+}  // namespace detail
+
+/// Arguments of its run(): A, B, C and, if any, the bias.
+///
+/// Order: fixed by the shape, the layout of B, and the number of threads.
+/// @throws OneDnnError  no kernel for this product; the message names it
+TANDEM_ONCE Primitive make_matmul(Library const& library, MatmulTask const& task);
+
+/// How the kernel for this product likes B best.
+inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
+  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
+  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
+}
+
+}  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE Plan plan_matmul(Library const& library, MatmulTask const& task, DescriptorView b) {
   Descriptor const a =
       make_descriptor({task.m, task.k}, task.type, task.a_transposed ? dnnl_ba : dnnl_ab);
   Descriptor const c = make_descriptor({task.m, task.n}, task.result_type, dnnl_ab);
@@ -63,13 +85,11 @@ TANDEM_NOINLINE inline Plan plan_matmul(Library const& library, MatmulTask const
   return Plan{made};
 }
 
-}  // namespace detail
+}  // namespace tandem::onednn::detail
 
-/// Arguments of its run(): A, B, C and, if any, the bias.
-///
-/// Order: fixed by the shape, the layout of B, and the number of threads.
-/// @throws OneDnnError  no kernel for this product; the message names it
-inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
+namespace tandem::onednn {
+
+TANDEM_ONCE Primitive make_matmul(Library const& library, MatmulTask const& task) {
   Descriptor const b =
       make_descriptor({task.k, task.n}, task.type, task.b_transposed ? dnnl_ba : dnnl_ab);
   int const arguments[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_BIAS};
@@ -78,10 +98,6 @@ inline Primitive make_matmul(Library const& library, MatmulTask const& task) {
                    std::span{arguments}.first(task.bias ? 4 : 3)};
 }
 
-/// How the kernel for this product likes B best.
-inline Descriptor packed_layout(Library const& library, MatmulTask const& task) {
-  Descriptor const any = make_descriptor({task.k, task.n}, task.type, dnnl_format_tag_any);
-  return copy_of(detail::plan_matmul(library, task, any.get()).tensor(DNNL_ARG_WEIGHTS));
-}
-
 }  // namespace tandem::onednn
+
+#endif

@@ -12,6 +12,7 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/unique_handle.hpp>
 #include <tandem/kernels/onednn/library.hpp>
@@ -25,19 +26,7 @@ class Attributes {
  public:
   enum class Result : bool { overwritten, added_to };
 
-  explicit Attributes(Result result = Result::overwritten) {
-    dnnl_primitive_attr_t attributes = nullptr;
-    check(dnnl_primitive_attr_create(&attributes));
-    handle_ = UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>{attributes};
-    check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
-    if (result == Result::added_to) {
-      dnnl_post_ops_t raw = nullptr;
-      check(dnnl_post_ops_create(&raw));
-      UniqueHandle<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations{raw};
-      check(append_sum(raw));
-      check(dnnl_primitive_attr_set_post_ops(attributes, raw));
-    }
-  }
+  TANDEM_ONCE explicit Attributes(Result result = Result::overwritten);
 
   [[nodiscard]] const_dnnl_primitive_attr_t get() const noexcept { return handle_.get(); }
 
@@ -83,20 +72,7 @@ class Primitive {
   Primitive() = default;
 
   /// @param arguments  their names, in the order in which run() has their pointers
-  Primitive(Library const& library, Plan const& plan, std::span<int const> arguments)
-      : scratch_bytes_{plan.scratch_bytes()} {
-    expects(arguments.size() <= most_arguments, "Primitive: too many arguments");
-    dnnl_primitive_t made = nullptr;
-    check(dnnl_primitive_create(&made, plan.get()));
-    handle_ = UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy>{made};
-    for (int const argument : arguments) {
-      add(library, argument, plan.tensor(argument));
-    }
-    if (scratch_bytes_ > 0) {
-      add(library, DNNL_ARG_SCRATCHPAD,
-          dnnl_primitive_desc_query_md(plan.get(), dnnl_query_scratchpad_md, 0));
-    }
-  }
+  TANDEM_ONCE Primitive(Library const& library, Plan const& plan, std::span<int const> arguments);
 
   [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
   [[nodiscard]] std::int64_t scratch_bytes() const noexcept { return scratch_bytes_; }
@@ -110,32 +86,13 @@ class Primitive {
   }
 
  private:
-  void execute(Library const& library, std::byte* scratch, std::span<void const* const> tensors) {
-    int place = 0;
-    for (void const* const tensor : tensors) {
-      point(place++, const_cast<void*>(tensor));
-    }
-    if (scratch_bytes_ > 0) {
-      point(place, scratch);
-    }
-    check(dnnl_primitive_execute(handle_.get(), library.stream(), count_, arguments_));
-    check(dnnl_stream_wait(library.stream()));
-  }
+  TANDEM_ONCE void execute(Library const& library, std::byte* scratch,
+                           std::span<void const* const> tensors);
 
-  void add(Library const& library, int argument, DescriptorView type) {
-    dnnl_memory_t memory = nullptr;
-    check(dnnl_memory_create(&memory, type, library.engine(), DNNL_MEMORY_NONE));
-    memory_[count_] = UniqueHandle<dnnl_memory_t, dnnl_memory_destroy>{memory};
-    arguments_[count_++] = {argument, memory};
-  }
+  TANDEM_ONCE void add(Library const& library, int argument, DescriptorView type);
 
   // Version 2 fills the padding of a blocked tensor with zeros when its pointer changes.
-  void point(int place, void* to) {
-    if (at_[place] != to) {
-      check(dnnl_memory_set_data_handle(memory_[place].get(), to));
-      at_[place] = to;
-    }
-  }
+  TANDEM_ONCE void point(int place, void* to);
 
   UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy> handle_;
   UniqueHandle<dnnl_memory_t, dnnl_memory_destroy> memory_[most_arguments + 1];
@@ -146,8 +103,74 @@ class Primitive {
 };
 
 /// Copies a tensor into another layout or type, or adds it.
-inline Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
-                              Attributes::Result result = Attributes::Result::overwritten) {
+TANDEM_ONCE Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
+                                   Attributes::Result result = Attributes::Result::overwritten);
+
+}  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn {
+
+TANDEM_ONCE Attributes::Attributes(Result result) {
+  dnnl_primitive_attr_t attributes = nullptr;
+  check(dnnl_primitive_attr_create(&attributes));
+  handle_ = UniqueHandle<dnnl_primitive_attr_t, dnnl_primitive_attr_destroy>{attributes};
+  check(dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user));
+  if (result == Result::added_to) {
+    dnnl_post_ops_t raw = nullptr;
+    check(dnnl_post_ops_create(&raw));
+    UniqueHandle<dnnl_post_ops_t, dnnl_post_ops_destroy> const operations{raw};
+    check(append_sum(raw));
+    check(dnnl_primitive_attr_set_post_ops(attributes, raw));
+  }
+}
+
+TANDEM_ONCE Primitive::Primitive(Library const& library, Plan const& plan,
+                                 std::span<int const> arguments)
+    : scratch_bytes_{plan.scratch_bytes()} {
+  expects(arguments.size() <= most_arguments, "Primitive: too many arguments");
+  dnnl_primitive_t made = nullptr;
+  check(dnnl_primitive_create(&made, plan.get()));
+  handle_ = UniqueHandle<dnnl_primitive_t, dnnl_primitive_destroy>{made};
+  for (int const argument : arguments) {
+    add(library, argument, plan.tensor(argument));
+  }
+  if (scratch_bytes_ > 0) {
+    add(library, DNNL_ARG_SCRATCHPAD,
+        dnnl_primitive_desc_query_md(plan.get(), dnnl_query_scratchpad_md, 0));
+  }
+}
+
+TANDEM_ONCE void Primitive::execute(Library const& library, std::byte* scratch,
+                                    std::span<void const* const> tensors) {
+  int place = 0;
+  for (void const* const tensor : tensors) {
+    point(place++, const_cast<void*>(tensor));
+  }
+  if (scratch_bytes_ > 0) {
+    point(place, scratch);
+  }
+  check(dnnl_primitive_execute(handle_.get(), library.stream(), count_, arguments_));
+  check(dnnl_stream_wait(library.stream()));
+}
+
+TANDEM_ONCE void Primitive::add(Library const& library, int argument, DescriptorView type) {
+  dnnl_memory_t memory = nullptr;
+  check(dnnl_memory_create(&memory, type, library.engine(), DNNL_MEMORY_NONE));
+  memory_[count_] = UniqueHandle<dnnl_memory_t, dnnl_memory_destroy>{memory};
+  arguments_[count_++] = {argument, memory};
+}
+
+TANDEM_ONCE void Primitive::point(int place, void* to) {
+  if (at_[place] != to) {
+    check(dnnl_memory_set_data_handle(memory_[place].get(), to));
+    at_[place] = to;
+  }
+}
+
+TANDEM_ONCE Primitive make_reorder(Library const& library, DescriptorView from, DescriptorView to,
+                                   Attributes::Result result) {
   Attributes const attributes{result};
   dnnl_primitive_desc_t made = nullptr;
   check(dnnl_reorder_primitive_desc_create(&made, from, library.engine(), to, library.engine(),
@@ -157,3 +180,5 @@ inline Primitive make_reorder(Library const& library, DescriptorView from, Descr
 }
 
 }  // namespace tandem::onednn
+
+#endif

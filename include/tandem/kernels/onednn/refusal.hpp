@@ -21,8 +21,16 @@ inline bool has_avx512() {
 }
 
 /// @throws OneDnnError  always
-[[noreturn]] TANDEM_NOINLINE inline void refuse(dnnl_status_t status, std::string const& layer,
-                                                dnnl_data_type_t type) {
+TANDEM_ONCE [[noreturn]] TANDEM_NOINLINE void refuse(dnnl_status_t status, std::string const& layer,
+                                                     dnnl_data_type_t type);
+
+}  // namespace tandem::onednn::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE void refuse(dnnl_status_t status, std::string const& layer, dnnl_data_type_t type) {
   if (status == dnnl_unimplemented && type == dnnl_bf16 && !has_avx512()) {
     throw OneDnnError{status,
                       "this processor has no AVX-512, which oneDNN wants for bf16; take "
@@ -33,3 +41,5 @@ inline bool has_avx512() {
 }
 
 }  // namespace tandem::onednn::detail
+
+#endif

@@ -30,18 +30,7 @@ class OneDnnError : public Error {
 
 namespace detail {
 
-inline char const* meaning(dnnl_status_t status) {
-  switch (status) {
-    case dnnl_out_of_memory:
-      return "out of memory; use a smaller batch or more microbatches";
-    case dnnl_invalid_arguments:
-      return "invalid arguments; take BasicHost<Portable, Fp32> and please report this";
-    case dnnl_unimplemented:
-      return "not implemented for this processor; take BasicHost<Portable, Fp32>";
-    default:
-      return "an error at run time; take BasicHost<Portable, Fp32> and please report this";
-  }
-}
+TANDEM_ONCE char const* meaning(dnnl_status_t status);
 
 [[noreturn]] TANDEM_NOINLINE inline void fail(dnnl_status_t status, char const* file, int line) {
   throw OneDnnError{status, std::string{"oneDNN: "} + meaning(status) + " (" + file + ":" +
@@ -59,3 +48,24 @@ inline void check(dnnl_status_t status, char const* file = __builtin_FILE(),
 }
 
 }  // namespace tandem::onednn
+
+#if TANDEM_BODIES
+
+namespace tandem::onednn::detail {
+
+TANDEM_ONCE char const* meaning(dnnl_status_t status) {
+  switch (status) {
+    case dnnl_out_of_memory:
+      return "out of memory; use a smaller batch or more microbatches";
+    case dnnl_invalid_arguments:
+      return "invalid arguments; take BasicHost<Portable, Fp32> and please report this";
+    case dnnl_unimplemented:
+      return "not implemented for this processor; take BasicHost<Portable, Fp32>";
+    default:
+      return "an error at run time; take BasicHost<Portable, Fp32> and please report this";
+  }
+}
+
+}  // namespace tandem::onednn::detail
+
+#endif

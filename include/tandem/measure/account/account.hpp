@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/ops/cuda/launch_sizes.hpp>
 #include <tandem/optim/optimizer.hpp>
 
@@ -37,16 +38,7 @@ struct StepAccount {
   int slices = 1;                      ///< GPUs that share the layers of this one, itself included
   bool tiles = false;                  ///< each of these has a tile of every image
 
-  [[nodiscard]] cuda::Launch total() const {
-    cuda::Launch sum{.kernel = "total", .times = 0};
-    for (AccountRow const& r : row) {
-      sum.times += r.launch.times;
-      sum.read += r.launch.read;
-      sum.written += r.launch.written;
-      sum.operations += r.launch.operations;
-    }
-    return sum;
-  }
+  TANDEM_ONCE [[nodiscard]] cuda::Launch total() const;
   /// Nodes of the step's graph: kernels, copies, fills, messages and collectives.
   [[nodiscard]] std::int64_t kernels() const { return static_cast<std::int64_t>(total().times); }
   [[nodiscard]] double bytes() const { return total().read + total().written; }
@@ -57,14 +49,7 @@ struct StepAccount {
     row.push_back({-1, std::move(place), pass, {kernel, times, read, written, 0}});
   }
   /// Something that is not counted, once.
-  void leave_out(std::string what) {
-    for (std::string const& known : unknown) {
-      if (known == what) {
-        return;
-      }
-    }
-    unknown.push_back(std::move(what));
-  }
+  TANDEM_ONCE void leave_out(std::string what);
 };
 
 struct AccountOptions {
@@ -76,3 +61,31 @@ struct AccountOptions {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE cuda::Launch StepAccount::total() const {
+  cuda::Launch sum{.kernel = "total", .times = 0};
+  for (AccountRow const& r : row) {
+    sum.times += r.launch.times;
+    sum.read += r.launch.read;
+    sum.written += r.launch.written;
+    sum.operations += r.launch.operations;
+  }
+  return sum;
+}
+
+TANDEM_ONCE void StepAccount::leave_out(std::string what) {
+  for (std::string const& known : unknown) {
+    if (known == what) {
+      return;
+    }
+  }
+  unknown.push_back(std::move(what));
+}
+
+}  // namespace tandem
+
+#endif

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/leaves.hpp>
@@ -79,13 +80,7 @@ struct AccountDevice {
   int slice = 0;    ///< of the ranks that share its layers
 
   /// Where one device has two copies of a part, their gradients are added here first.
-  [[nodiscard]] bool has_twins() const {
-    bool any = false;
-    for (AccountBucket const& bucket : buckets) {
-      any = any || (bucket.twin >= 0 && !keeps_two);
-    }
-    return any;
-  }
+  TANDEM_ONCE [[nodiscard]] bool has_twins() const;
 };
 
 template <class Device>
@@ -163,3 +158,19 @@ AccountDevice account_device() {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool AccountDevice::has_twins() const {
+  bool any = false;
+  for (AccountBucket const& bucket : buckets) {
+    any = any || (bucket.twin >= 0 && !keeps_two);
+  }
+  return any;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -34,13 +34,7 @@ struct AccountLine {
   double seconds = 0;
   cuda::Launch sum{.times = 0};
 
-  void add(cuda::Launch const& launch, double more) {
-    seconds += more;
-    sum.times += launch.times;
-    sum.read += launch.read;
-    sum.written += launch.written;
-    sum.operations += launch.operations;
-  }
+  TANDEM_ONCE void add(cuda::Launch const& launch, double more);
   TANDEM_ONCE [[nodiscard]] std::string text() const;
 };
 
@@ -146,5 +140,17 @@ TANDEM_ONCE std::string account_text(StepAccount const& account, std::string con
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE void AccountLine::add(cuda::Launch const& launch, double more) {
+  seconds += more;
+  sum.times += launch.times;
+  sum.read += launch.read;
+  sum.written += launch.written;
+  sum.operations += launch.operations;
+}
+
+}  // namespace tandem::detail
 
 #endif

@@ -49,15 +49,7 @@ class TargetCrossing {
   TargetCrossing(double target, double accuracy) : target_{target}, accuracy_{accuracy} {}
 
   /// Whether @p accuracy, after so many epochs, reaches the target; then epochs() is where.
-  bool reached(double epochs, double accuracy) {
-    if (accuracy >= target_) {
-      epochs_ += (epochs - epochs_) * (target_ - accuracy_) / (accuracy - accuracy_);
-      return true;
-    }
-    epochs_ = epochs;
-    accuracy_ = accuracy;
-    return false;
-  }
+  TANDEM_ONCE bool reached(double epochs, double accuracy);
   [[nodiscard]] double epochs() const { return epochs_; }
 
  private:
@@ -174,5 +166,19 @@ TANDEM_ONCE TrainerOptions epoch_options(EpochTask const& task, int batch, int s
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE bool TargetCrossing::reached(double epochs, double accuracy) {
+  if (accuracy >= target_) {
+    epochs_ += (epochs - epochs_) * (target_ - accuracy_) / (accuracy - accuracy_);
+    return true;
+  }
+  epochs_ = epochs;
+  accuracy_ = accuracy;
+  return false;
+}
+
+}  // namespace tandem::detail
 
 #endif

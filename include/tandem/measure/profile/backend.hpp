@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -34,13 +35,7 @@ struct PassClock {
   double update = 0;                ///< of parameters, and making them ready to be read
   double forks = 0;                 ///< sums of gradients whose node's backward pass comes next
 
-  NodeSeconds& of(int index) {
-    auto const place = static_cast<std::size_t>(index);
-    if (place >= node.size()) {
-      node.resize(place + 1);
-    }
-    return node[place];
-  }
+  TANDEM_ONCE NodeSeconds& of(int index);
   void clear() { *this = {.node = std::vector<NodeSeconds>(node.size())}; }
 };
 
@@ -166,3 +161,19 @@ template <class Backend>
 struct Border<Profiled<Backend>> : Border<Backend> {};
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE NodeSeconds& PassClock::of(int index) {
+  auto const place = static_cast<std::size_t>(index);
+  if (place >= node.size()) {
+    node.resize(place + 1);
+  }
+  return node[place];
+}
+
+}  // namespace tandem
+
+#endif

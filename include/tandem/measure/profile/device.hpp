@@ -39,13 +39,7 @@ struct StepTimes {
   double seconds = 0;  ///< of the whole step, by the caller's clock
 
   /// Of all nodes.
-  [[nodiscard]] double passes() const {
-    double sum = 0;
-    for (NodeSeconds const& node : clock.node) {
-      sum += node.forward + node.input_gradient + node.weight_gradient + node.added_gradient;
-    }
-    return sum;
-  }
+  TANDEM_ONCE [[nodiscard]] double passes() const;
 };
 
 /// Of all devices, of which there is one or more, in seconds: they wait for each other before the
@@ -55,13 +49,7 @@ struct StepParts {
   double update = 0;
   double rest = 0;  ///< what is neither
 
-  explicit StepParts(std::span<StepTimes const> devices) {
-    for (StepTimes const& device : devices) {
-      passes = std::max(passes, device.passes());
-      update = std::max(update, device.clock.update);
-    }
-    rest = std::max(devices.front().seconds - passes - update, 0.0);
-  }
+  TANDEM_ONCE explicit StepParts(std::span<StepTimes const> devices);
 };
 
 namespace detail {
@@ -159,5 +147,25 @@ TANDEM_ONCE ProfiledNode profiled_node(GraphView graph, int n, std::size_t scala
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double StepTimes::passes() const {
+  double sum = 0;
+  for (NodeSeconds const& node : clock.node) {
+    sum += node.forward + node.input_gradient + node.weight_gradient + node.added_gradient;
+  }
+  return sum;
+}
+
+TANDEM_ONCE StepParts::StepParts(std::span<StepTimes const> devices) {
+  for (StepTimes const& device : devices) {
+    passes = std::max(passes, device.passes());
+    update = std::max(update, device.clock.update);
+  }
+  rest = std::max(devices.front().seconds - passes - update, 0.0);
+}
+
+}  // namespace tandem
 
 #endif

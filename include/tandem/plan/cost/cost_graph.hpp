@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 /// Parameters whose gradients are of the rows that a step touches (RowGradient), as
@@ -66,13 +68,23 @@ struct CostGraph {
 
   [[nodiscard]] int nodes() const { return static_cast<int>(node.size()); }
   /// Seconds that one device takes for a step: the sum of all nodes.
-  [[nodiscard]] double time() const {
-    double sum = 0;
-    for (CostNode const& n : node) {
-      sum += n.time();
-    }
-    return sum;
-  }
+  TANDEM_ONCE [[nodiscard]] double time() const;
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double CostGraph::time() const {
+  double sum = 0;
+  for (CostNode const& n : node) {
+    sum += n.time();
+  }
+  return sum;
+}
+
+}  // namespace tandem
+
+#endif

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 
 namespace tandem::detail {
@@ -34,23 +35,35 @@ class GraphNeighbours {
     }
   };
 
-  static Lists lists(CostGraph const& graph, int CostEdge::*key, int CostEdge::*value) {
-    Lists result{std::vector<std::size_t>(graph.node.size() + 2),
-                 std::vector<int>(graph.edge.size())};
-    for (CostEdge const& e : graph.edge) {
-      ++result.begin[static_cast<std::size_t>(e.*key) + 2];
-    }
-    for (std::size_t i = 2; i < result.begin.size(); ++i) {
-      result.begin[i] += result.begin[i - 1];
-    }
-    for (CostEdge const& e : graph.edge) {
-      result.node[result.begin[static_cast<std::size_t>(e.*key) + 1]++] = e.*value;
-    }
-    return result;
-  }
+  TANDEM_ONCE static Lists lists(CostGraph const& graph, int CostEdge::*key, int CostEdge::*value);
 
   Lists readers_;
   Lists sources_;
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE GraphNeighbours::Lists GraphNeighbours::lists(CostGraph const& graph,
+                                                          int CostEdge::*key,
+                                                          int CostEdge::*value) {
+  Lists result{std::vector<std::size_t>(graph.node.size() + 2),
+               std::vector<int>(graph.edge.size())};
+  for (CostEdge const& e : graph.edge) {
+    ++result.begin[static_cast<std::size_t>(e.*key) + 2];
+  }
+  for (std::size_t i = 2; i < result.begin.size(); ++i) {
+    result.begin[i] += result.begin[i - 1];
+  }
+  for (CostEdge const& e : graph.edge) {
+    result.node[result.begin[static_cast<std::size_t>(e.*key) + 1]++] = e.*value;
+  }
+  return result;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -71,22 +71,11 @@ struct CriticalBatchLaw {
   /// Of least_epochs().
   [[nodiscard]] double least_epochs_error() const { return standard_error(0); }
   /// Of critical_batch(), to first order; infinite if it is not known or epochs do not grow.
-  [[nodiscard]] double critical_batch_error() const {
-    // d(a / c) = (da - B_crit dc) / c with a = mean_epochs - c mean_batch: the line's error at
-    // B = -B_crit, where it is 0, over its slope.
-    return slope > 0 ? standard_error(-critical_batch()) / slope
-                     : std::numeric_limits<double>::infinity();
-  }
+  TANDEM_ONCE [[nodiscard]] double critical_batch_error() const;
 
   /// Where the law's E(batch) lies, given the scatter of the points around it; a single run
   /// scatters by more. From 0 to infinity if errors are not known.
-  [[nodiscard]] ConfidenceInterval interval(double batch) const {
-    if (freedom == 0) {
-      return {0, std::numeric_limits<double>::infinity()};
-    }
-    double const reach = detail::student_quantile(freedom) * standard_error(batch);
-    return {std::max(0.0, epochs(batch) - reach), epochs(batch) + reach};
-  }
+  TANDEM_ONCE [[nodiscard]] ConfidenceInterval interval(double batch) const;
 };
 
 /// The law whose relative errors, weighted with the points' weights, have the least sum of squares;
@@ -156,6 +145,21 @@ TANDEM_ONCE CriticalBatchLaw critical_batch_of_noise(double noise_scale, EpochPo
           .slope = point.epochs / (noise_scale + point.batch),
           .first_batch = point.batch,
           .last_batch = point.batch};
+}
+
+TANDEM_ONCE double CriticalBatchLaw::critical_batch_error() const {
+  // d(a / c) = (da - B_crit dc) / c with a = mean_epochs - c mean_batch: the line's error at
+  // B = -B_crit, where it is 0, over its slope.
+  return slope > 0 ? standard_error(-critical_batch()) / slope
+                   : std::numeric_limits<double>::infinity();
+}
+
+TANDEM_ONCE ConfidenceInterval CriticalBatchLaw::interval(double batch) const {
+  if (freedom == 0) {
+    return {0, std::numeric_limits<double>::infinity()};
+  }
+  double const reach = detail::student_quantile(freedom) * standard_error(batch);
+  return {std::max(0.0, epochs(batch) - reach), epochs(batch) + reach};
 }
 
 }  // namespace tandem

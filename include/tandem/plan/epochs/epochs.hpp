@@ -35,20 +35,7 @@ class MeasuredEpochs {
   [[nodiscard]] std::vector<EpochPoint> const& points() const { return point_; }
 
   /// @pre batch > 0
-  [[nodiscard]] double epochs(double batch) const {
-    EpochPoint const& last = point_.back();
-    if (batch <= point_.front().batch || point_.size() == 1) {
-      return point_.front().epochs;
-    }
-    auto upper = std::lower_bound(point_.begin(), point_.end() - 1, batch,
-                                  [](EpochPoint const& p, double b) { return p.batch < b; });
-    EpochPoint const& from = upper[-1];
-    double slope = std::log(upper->epochs / from.epochs) / std::log(upper->batch / from.batch);
-    if (batch >= last.batch) {
-      return last.epochs * std::pow(batch / last.batch, std::max(0.0, slope));
-    }
-    return from.epochs * std::pow(batch / from.batch, slope);
-  }
+  TANDEM_ONCE [[nodiscard]] double epochs(double batch) const;
 
  private:
   std::vector<EpochPoint> point_;
@@ -76,23 +63,10 @@ class EpochCurve {
   /// E(batch). Cost: O(log points).
   /// @throws ContractError  @p batch is not positive, or the points are so steep that E is above
   ///                        1e15 or 0 there
-  [[nodiscard]] double epochs(double batch) const {
-    expects(batch > 0, "EpochCurve::epochs(batch): give a batch of at least one sample");
-    double const epochs = std::visit([&](auto const& form) { return form.epochs(batch); }, form_);
-    expects(
-        epochs > 0 && epochs <= 1e15,
-        "EpochCurve::epochs(batch): there would be no epochs or more than 1e15, so steep are the "
-        "points; give points whose batches are further apart");
-    return epochs;
-  }
+  TANDEM_ONCE [[nodiscard]] double epochs(double batch) const;
 
   /// Whether @p batch is outside the points, so that epochs() is a guess there.
-  [[nodiscard]] bool extrapolates(double batch) const {
-    if (auto const* points = std::get_if<MeasuredEpochs>(&form_)) {
-      return batch < points->points().front().batch || batch > points->points().back().batch;
-    }
-    return batch < law()->first_batch || batch > law()->last_batch;
-  }
+  TANDEM_ONCE [[nodiscard]] bool extrapolates(double batch) const;
 
   /// The law, with its standard errors and intervals; null if the curve goes through points.
   [[nodiscard]] CriticalBatchLaw const* law() const {
@@ -152,6 +126,37 @@ TANDEM_ONCE double median_error(std::vector<LeftOutPoint> const& left_out) {
   std::sort(errors.begin(), errors.end());
   std::size_t const half = errors.size() / 2;
   return errors.size() % 2 == 1 ? errors[half] : (errors[half - 1] + errors[half]) / 2;
+}
+
+TANDEM_ONCE double MeasuredEpochs::epochs(double batch) const {
+  EpochPoint const& last = point_.back();
+  if (batch <= point_.front().batch || point_.size() == 1) {
+    return point_.front().epochs;
+  }
+  auto upper = std::lower_bound(point_.begin(), point_.end() - 1, batch,
+                                [](EpochPoint const& p, double b) { return p.batch < b; });
+  EpochPoint const& from = upper[-1];
+  double slope = std::log(upper->epochs / from.epochs) / std::log(upper->batch / from.batch);
+  if (batch >= last.batch) {
+    return last.epochs * std::pow(batch / last.batch, std::max(0.0, slope));
+  }
+  return from.epochs * std::pow(batch / from.batch, slope);
+}
+
+TANDEM_ONCE double EpochCurve::epochs(double batch) const {
+  expects(batch > 0, "EpochCurve::epochs(batch): give a batch of at least one sample");
+  double const epochs = std::visit([&](auto const& form) { return form.epochs(batch); }, form_);
+  expects(epochs > 0 && epochs <= 1e15,
+          "EpochCurve::epochs(batch): there would be no epochs or more than 1e15, so steep are the "
+          "points; give points whose batches are further apart");
+  return epochs;
+}
+
+TANDEM_ONCE bool EpochCurve::extrapolates(double batch) const {
+  if (auto const* points = std::get_if<MeasuredEpochs>(&form_)) {
+    return batch < points->points().front().batch || batch > points->points().back().batch;
+  }
+  return batch < law()->first_batch || batch > law()->last_batch;
 }
 
 }  // namespace tandem

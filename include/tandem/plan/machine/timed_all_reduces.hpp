@@ -41,17 +41,7 @@ struct TimedLine {
   }
 
   /// A number from @p least to @p most, and the comma behind it or else the end of the line.
-  double take(double least, double most, bool comma, char const* wanted) {
-    char const* const last = left.data() + left.size();
-    double value = 0;
-    auto const [end, error] = std::from_chars(left.data(), last, value);
-    bool const ends = comma ? end != last && *end == ',' : end == last;
-    if (error != std::errc{} || !ends || !(value >= least && value <= most)) {  // nan, too
-      fail(wanted);
-    }
-    left.remove_prefix(static_cast<std::size_t>(end - left.data()) + (comma ? 1 : 0));
-    return value;
-  }
+  TANDEM_ONCE double take(double least, double most, bool comma, char const* wanted);
 };
 
 }  // namespace detail
@@ -112,5 +102,21 @@ TANDEM_ONCE std::vector<TimedAllReduce> read_all_reduces(std::string const& path
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE double TimedLine::take(double least, double most, bool comma, char const* wanted) {
+  char const* const last = left.data() + left.size();
+  double value = 0;
+  auto const [end, error] = std::from_chars(left.data(), last, value);
+  bool const ends = comma ? end != last && *end == ',' : end == last;
+  if (error != std::errc{} || !ends || !(value >= least && value <= most)) {  // nan, too
+    fail(wanted);
+  }
+  left.remove_prefix(static_cast<std::size_t>(end - left.data()) + (comma ? 1 : 0));
+  return value;
+}
+
+}  // namespace tandem::detail
 
 #endif

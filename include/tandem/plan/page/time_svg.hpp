@@ -51,19 +51,7 @@ class TimeAxes {
   static constexpr double top = 30;
   static constexpr double bottom = 350;
 
-  TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
-      : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
-    double low = std::numeric_limits<double>::infinity();
-    double high = 0;
-    for (TimeLine const& line : lines) {
-      for (TimePoint const& point : line.points) {
-        low = std::min(low, point.seconds);
-        high = std::max(high, point.seconds);
-      }
-    }
-    low_ = high > 0 ? low / 1.15 : 1;
-    high_ = high > 0 ? high * 1.15 : 10;
-  }
+  TANDEM_ONCE TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines);
 
   [[nodiscard]] double x(int devices) const {
     double const share = last_ > first_ ? (std::log(devices) - first_) / (last_ - first_) : 0.5;
@@ -235,5 +223,23 @@ TANDEM_ONCE std::string time_svg(SearchResult const& result,
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE TimeAxes::TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
+    : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  for (TimeLine const& line : lines) {
+    for (TimePoint const& point : line.points) {
+      low = std::min(low, point.seconds);
+      high = std::max(high, point.seconds);
+    }
+  }
+  low_ = high > 0 ? low / 1.15 : 1;
+  high_ = high > 0 ? high * 1.15 : 10;
+}
+
+}  // namespace tandem::detail
 
 #endif

@@ -29,42 +29,14 @@ namespace tandem::detail {
 /// of their own.
 class ListSchedule {
  public:
-  ListSchedule(CostGraph const& graph, PlacementTask const& task)
-      : nodes_{graph.nodes()},
-        devices_{task.devices},
-        jobs_{nodes_, devices_},
-        neighbours_{graph},
-        time_(2 * graph.node.size()),
-        transfer_(graph.node.size()),
-        waits_(2 * graph.node.size()),
-        rank_(size(jobs_.count())),
-        readers_(size(devices_) * graph.node.size()),
-        work_left_(size(devices_)),
-        ready_(size(devices_) * size(devices_ + 1)),
-        busy_(ready_.size()) {
-    for (std::size_t i = 0; i < graph.node.size(); ++i) {
-      CostNode const& node = graph.node[i];
-      time_[i] = node.forward;
-      time_[graph.node.size() + i] = node.backward;
-      transfer_[i] = task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
-    }
-  }
+  TANDEM_ONCE ListSchedule(CostGraph const& graph, PlacementTask const& task);
 
   /// Seconds of a step; infinity, found sooner, if they are certainly more than @p limit.
   double step(std::span<int const> device, double limit = std::numeric_limits<double>::infinity()) {
     return run(device, limit * (1 + 1e-9), [](int, PlacementSpan) {});  // sums differ by rounding
   }
 
-  PlacementTimeline timeline(std::span<int const> device) {
-    PlacementTimeline result;
-    result.device.assign(device.begin(), device.end());
-    result.forward.resize(device.size());
-    result.backward.resize(device.size());
-    result.step = run(device, std::numeric_limits<double>::infinity(),
-                      [&](int job, PlacementSpan span) { jobs_.note(job, span, result); });
-    std::ranges::stable_sort(result.transfer, {}, [](auto const& t) { return t.span.begin; });
-    return result;
-  }
+  TANDEM_ONCE PlacementTimeline timeline(std::span<int const> device);
 
  private:
   static std::size_t size(int count) { return static_cast<std::size_t>(count); }
@@ -92,63 +64,13 @@ class ListSchedule {
   }
 
   // Counts what each job waits for, and ranks the jobs.
-  void prepare() {
-    std::ranges::fill(readers_, 0);
-    std::ranges::fill(work_left_, 0);
-    std::ranges::fill(busy_, false);
-    for (std::vector<ReadyJob>& queue : ready_) {
-      queue.clear();
-    }
-    running_.clear();
-    touched_.clear();
-    for (int i = 0; i < nodes_; ++i) {
-      std::span<int const> const sources = neighbours_.sources(i);
-      work_left_[device_[i]] += time_[i] + time_[jobs_.backward(i)];
-      waits_[i] = static_cast<int>(sources.size());
-      waits_[jobs_.backward(i)] = 1;  // its forward; below, a gradient from each device
-      double rank = 0;
-      for (int const u : sources) {
-        waits_[jobs_.backward(u)] += readers_[u * devices_ + device_[i]]++ == 0;
-        bool const here = device_[u] == device_[i];
-        rank = std::max(rank, rank_[jobs_.backward(u)] + (here ? 0 : transfer_[u]));
-      }
-      rank_[jobs_.backward(i)] = time_[jobs_.backward(i)] + rank;
-    }
-    for (int i = nodes_ - 1; i >= 0; --i) {
-      rank_forward(i);
-      if (waits_[i] == 0) {
-        offer(device_[i], i);
-      }
-    }
-  }
+  TANDEM_ONCE void prepare();
 
-  void rank_forward(int i) {
-    double rank = rank_[jobs_.backward(i)];
-    std::span<int const> const readers = neighbours_.readers(i);
-    for (int const v : readers) {
-      rank_[jobs_.output_way(i, device_[v])] = 0;
-    }
-    for (int const v : readers) {
-      if (device_[v] == device_[i]) {
-        rank = std::max(rank, rank_[v]);
-      } else {
-        double& way = rank_[jobs_.output_way(i, device_[v])];
-        way = std::max(way, transfer_[i] + rank_[v]);
-        rank = std::max(rank, way);
-        rank_[jobs_.gradient_way(i, device_[v])] = transfer_[i] + rank_[jobs_.backward(i)];
-      }
-    }
-    rank_[i] = time_[i] + rank;
-  }
+  TANDEM_ONCE void rank_forward(int i);
 
   int link(int from, int to) const { return devices_ + from * devices_ + to; }
 
-  void offer(int worker, int job) {
-    std::vector<ReadyJob>& queue = ready_[worker];
-    queue.push_back({rank_[job], job});
-    std::push_heap(queue.begin(), queue.end());
-    touched_.push_back(worker);
-  }
+  TANDEM_ONCE void offer(int worker, int job);
 
   void arrive(int job) {
     if (--waits_[job] == 0) {
@@ -156,52 +78,13 @@ class ListSchedule {
     }
   }
 
-  void end(int job) {
-    int const node = jobs_.node(job);
-    if (jobs_.is_forward(job)) {
-      end_forward(node);
-    } else if (jobs_.is_pass(job)) {
-      end_backward(node);
-    } else if (jobs_.is_output_way(job)) {
-      arrive_output(node, jobs_.far_device(job));
-    } else {
-      arrive(jobs_.backward(node));
-    }
-  }
+  TANDEM_ONCE void end(int job);
 
-  void arrive_output(int node, int device) {
-    for (int const v : neighbours_.readers(node)) {
-      if (device_[v] == device) {
-        arrive(v);
-      }
-    }
-  }
+  TANDEM_ONCE void arrive_output(int node, int device);
 
-  void end_forward(int i) {
-    arrive(jobs_.backward(i));
-    arrive_output(i, device_[i]);
-    for (int const v : neighbours_.readers(i)) {
-      double& rank = rank_[jobs_.output_way(i, device_[v])];
-      if (device_[v] != device_[i] && rank >= 0) {
-        offer(link(device_[i], device_[v]), jobs_.output_way(i, device_[v]));
-        rank = -1;  // sent once
-      }
-    }
-  }
+  TANDEM_ONCE void end_forward(int i);
 
-  void end_backward(int i) {
-    int const d = device_[i];
-    for (int const u : neighbours_.sources(i)) {
-      if (--readers_[u * devices_ + d] > 0) {
-        continue;
-      }
-      if (device_[u] == d) {
-        arrive(jobs_.backward(u));
-      } else {
-        offer(link(d, device_[u]), jobs_.gradient_way(u, d));
-      }
-    }
-  }
+  TANDEM_ONCE void end_backward(int i);
 
   // Whether the step can still end within the limit.
   template <class Note>
@@ -363,5 +246,144 @@ TANDEM_ONCE PlacementTimeline schedule_timeline(CostGraph const& graph, Placemen
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE ListSchedule::ListSchedule(CostGraph const& graph, PlacementTask const& task)
+    : nodes_{graph.nodes()},
+      devices_{task.devices},
+      jobs_{nodes_, devices_},
+      neighbours_{graph},
+      time_(2 * graph.node.size()),
+      transfer_(graph.node.size()),
+      waits_(2 * graph.node.size()),
+      rank_(size(jobs_.count())),
+      readers_(size(devices_) * graph.node.size()),
+      work_left_(size(devices_)),
+      ready_(size(devices_) * size(devices_ + 1)),
+      busy_(ready_.size()) {
+  for (std::size_t i = 0; i < graph.node.size(); ++i) {
+    CostNode const& node = graph.node[i];
+    time_[i] = node.forward;
+    time_[graph.node.size() + i] = node.backward;
+    transfer_[i] = task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
+  }
+}
+
+TANDEM_ONCE PlacementTimeline ListSchedule::timeline(std::span<int const> device) {
+  PlacementTimeline result;
+  result.device.assign(device.begin(), device.end());
+  result.forward.resize(device.size());
+  result.backward.resize(device.size());
+  result.step = run(device, std::numeric_limits<double>::infinity(),
+                    [&](int job, PlacementSpan span) { jobs_.note(job, span, result); });
+  std::ranges::stable_sort(result.transfer, {}, [](auto const& t) { return t.span.begin; });
+  return result;
+}
+
+TANDEM_ONCE void ListSchedule::prepare() {
+  std::ranges::fill(readers_, 0);
+  std::ranges::fill(work_left_, 0);
+  std::ranges::fill(busy_, false);
+  for (std::vector<ReadyJob>& queue : ready_) {
+    queue.clear();
+  }
+  running_.clear();
+  touched_.clear();
+  for (int i = 0; i < nodes_; ++i) {
+    std::span<int const> const sources = neighbours_.sources(i);
+    work_left_[device_[i]] += time_[i] + time_[jobs_.backward(i)];
+    waits_[i] = static_cast<int>(sources.size());
+    waits_[jobs_.backward(i)] = 1;  // its forward; below, a gradient from each device
+    double rank = 0;
+    for (int const u : sources) {
+      waits_[jobs_.backward(u)] += readers_[u * devices_ + device_[i]]++ == 0;
+      bool const here = device_[u] == device_[i];
+      rank = std::max(rank, rank_[jobs_.backward(u)] + (here ? 0 : transfer_[u]));
+    }
+    rank_[jobs_.backward(i)] = time_[jobs_.backward(i)] + rank;
+  }
+  for (int i = nodes_ - 1; i >= 0; --i) {
+    rank_forward(i);
+    if (waits_[i] == 0) {
+      offer(device_[i], i);
+    }
+  }
+}
+
+TANDEM_ONCE void ListSchedule::rank_forward(int i) {
+  double rank = rank_[jobs_.backward(i)];
+  std::span<int const> const readers = neighbours_.readers(i);
+  for (int const v : readers) {
+    rank_[jobs_.output_way(i, device_[v])] = 0;
+  }
+  for (int const v : readers) {
+    if (device_[v] == device_[i]) {
+      rank = std::max(rank, rank_[v]);
+    } else {
+      double& way = rank_[jobs_.output_way(i, device_[v])];
+      way = std::max(way, transfer_[i] + rank_[v]);
+      rank = std::max(rank, way);
+      rank_[jobs_.gradient_way(i, device_[v])] = transfer_[i] + rank_[jobs_.backward(i)];
+    }
+  }
+  rank_[i] = time_[i] + rank;
+}
+
+TANDEM_ONCE void ListSchedule::offer(int worker, int job) {
+  std::vector<ReadyJob>& queue = ready_[worker];
+  queue.push_back({rank_[job], job});
+  std::push_heap(queue.begin(), queue.end());
+  touched_.push_back(worker);
+}
+
+TANDEM_ONCE void ListSchedule::end(int job) {
+  int const node = jobs_.node(job);
+  if (jobs_.is_forward(job)) {
+    end_forward(node);
+  } else if (jobs_.is_pass(job)) {
+    end_backward(node);
+  } else if (jobs_.is_output_way(job)) {
+    arrive_output(node, jobs_.far_device(job));
+  } else {
+    arrive(jobs_.backward(node));
+  }
+}
+
+TANDEM_ONCE void ListSchedule::arrive_output(int node, int device) {
+  for (int const v : neighbours_.readers(node)) {
+    if (device_[v] == device) {
+      arrive(v);
+    }
+  }
+}
+
+TANDEM_ONCE void ListSchedule::end_forward(int i) {
+  arrive(jobs_.backward(i));
+  arrive_output(i, device_[i]);
+  for (int const v : neighbours_.readers(i)) {
+    double& rank = rank_[jobs_.output_way(i, device_[v])];
+    if (device_[v] != device_[i] && rank >= 0) {
+      offer(link(device_[i], device_[v]), jobs_.output_way(i, device_[v]));
+      rank = -1;  // sent once
+    }
+  }
+}
+
+TANDEM_ONCE void ListSchedule::end_backward(int i) {
+  int const d = device_[i];
+  for (int const u : neighbours_.sources(i)) {
+    if (--readers_[u * devices_ + d] > 0) {
+      continue;
+    }
+    if (device_[u] == d) {
+      arrive(jobs_.backward(u));
+    } else {
+      offer(link(d, device_[u]), jobs_.gradient_way(u, d));
+    }
+  }
+}
+
+}  // namespace tandem::detail
 
 #endif

@@ -44,14 +44,7 @@ class SearchBudget {
       : seconds_{options.seconds}, moves_{options.moves} {}
 
   /// To be called before each move.
-  double spend() {
-    long const done = done_++;
-    if (moves_ >= 0) {
-      return moves_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(moves_);
-    }
-    std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - start_;
-    return elapsed.count() < seconds_ ? elapsed.count() / seconds_ : 1;
-  }
+  TANDEM_ONCE double spend();
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -191,5 +184,18 @@ TANDEM_ONCE GraphPlacement place_graph(CostGraph const& graph, PlacementTask con
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE double SearchBudget::spend() {
+  long const done = done_++;
+  if (moves_ >= 0) {
+    return moves_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(moves_);
+  }
+  std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - start_;
+  return elapsed.count() < seconds_ ? elapsed.count() / seconds_ : 1;
+}
+
+}  // namespace tandem::detail
 
 #endif

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
@@ -42,42 +43,12 @@ class PlacementSearch {
   }
 
   /// Goes on from @p device.
-  void start(std::vector<int> device) {
-    device_ = std::move(device);
-    std::ranges::fill(used_, 0);
-    for (std::size_t i = 0; i < device_.size(); ++i) {
-      used_[device_[i]] += bytes_[i];
-    }
-    double const step = schedule_.step(device_);
-    cost_ = step + penalty();
-    keep_best(step);
-  }
+  TANDEM_ONCE void start(std::vector<int> device);
 
   /// Tries one change. A step that is longer by @p heat times what a node takes on average is
   /// accepted with probability 1/e.
   /// @pre start() was called, on a graph that is not empty and more than one device
-  void move(double heat) {
-    changes_.clear();
-    propose();
-    if (changes_.empty()) {
-      return;
-    }
-    // The threshold is drawn first, so that a schedule can stop when it is beyond it.
-    double const limit =
-        cost_ - heat * scale_ / graph_.nodes() * std::log((1.0 + below(1 << 30)) / (1 << 30));
-    double const fine = penalty();
-    double const step = fine > limit ? std::numeric_limits<double>::infinity()
-                                     : schedule_.step(device_, limit - fine);
-    if (step + fine <= limit) {
-      cost_ = step + fine;
-      keep_best(step);
-    } else {
-      std::ranges::reverse(changes_);  // a node may have changed twice
-      for (Change const& change : changes_) {
-        put(change.node, change.before);
-      }
-    }
-  }
+  TANDEM_ONCE void move(double heat);
 
   /// The fastest of those that fit in memory; if none does, that of the least excess.
   [[nodiscard]] std::vector<int> const& best() const { return best_; }
@@ -93,13 +64,7 @@ class PlacementSearch {
 
   int below(int limit) { return static_cast<int>(random_() % static_cast<std::uint32_t>(limit)); }
 
-  double excess() const {
-    double sum = 0;
-    for (double const used : used_) {
-      sum += task_.memory < 0 ? 0 : std::max(0.0, used - static_cast<double>(task_.memory));
-    }
-    return sum;
-  }
+  TANDEM_ONCE double excess() const;
 
   // Seconds added where memory lacks, so that a search may pass through such placements.
   double penalty() const {
@@ -107,14 +72,7 @@ class PlacementSearch {
     return bytes > 0 ? scale_ * (0.1 + bytes / (1.0 + static_cast<double>(task_.memory))) : 0;
   }
 
-  void keep_best(double step) {
-    double const bytes = excess();
-    if (std::pair{bytes, step} < std::pair{best_excess_, best_step_}) {
-      best_ = device_;
-      best_step_ = step;
-      best_excess_ = bytes;
-    }
-  }
+  TANDEM_ONCE void keep_best(double step);
 
   void put(int node, int device) {
     used_[device_[node]] -= bytes_[node];
@@ -122,44 +80,14 @@ class PlacementSearch {
     device_[node] = device;
   }
 
-  void change(int node, int device) {
-    if (device_[node] != device) {
-      changes_.push_back({node, device_[node]});
-      put(node, device);
-    }
-  }
+  TANDEM_ONCE void change(int node, int device);
 
   int other_device(int device) { return (device + 1 + below(task_.devices - 1)) % task_.devices; }
 
-  void propose() {
-    int const node = below(graph_.nodes());  // one draw a statement, in the same order everywhere
-    int const kind = below(10);
-    int const device = other_device(device_[node]);
-    if (kind < 2) {
-      change(node, device);
-    } else if (kind < 4) {
-      move_end_of_edge();
-    } else if (kind < 7) {
-      move_run(node, device, below(2) == 0 ? 1 : graph_.nodes());
-    } else if (kind < 8) {
-      move_run(node, device, 1 + below(8));
-    } else if (kind < 9) {
-      swap_runs(node, below(graph_.nodes()));
-    } else {
-      swap_range(node, 1 + below(1 + graph_.nodes() / 4));
-    }
-  }
+  TANDEM_ONCE void propose();
 
   // A node goes where a neighbour is.
-  void move_end_of_edge() {
-    if (graph_.edge.empty()) {
-      return;
-    }
-    CostEdge const& edge =
-        graph_.edge[static_cast<std::size_t>(below(static_cast<int>(graph_.edge.size())))];
-    bool const forward = below(2) == 0;
-    change(forward ? edge.to : edge.from, device_[forward ? edge.from : edge.to]);
-  }
+  TANDEM_ONCE void move_end_of_edge();
 
   // The node after it in a chain, or -1.
   int next(int node) const {
@@ -173,37 +101,12 @@ class PlacementSearch {
 
   // The node and those before and after it in its chain, at most so many each way; of those before
   // it, a random number.
-  void move_run(int node, int device, int length) {
-    change(node, device);
-    int i = previous(node);
-    for (int n = below(length); n > 0 && i >= 0; --n, i = previous(i)) {
-      change(i, device);
-    }
-    i = next(node);
-    for (int n = length; n > 1 && i >= 0; --n, i = next(i)) {
-      change(i, device);
-    }
-  }
+  TANDEM_ONCE void move_run(int node, int device, int length);
 
-  void swap_runs(int a, int b) {
-    int const to_a = device_[b];
-    int const to_b = device_[a];
-    if (to_a != to_b) {
-      move_run(a, to_a, graph_.nodes());
-      move_run(b, to_b, graph_.nodes());
-    }
-  }
+  TANDEM_ONCE void swap_runs(int a, int b);
 
   // Two devices change places in a range of nodes.
-  void swap_range(int first, int length) {
-    int const a = below(task_.devices);
-    int const b = other_device(a);
-    for (int i = first; i < std::min(first + length, graph_.nodes()); ++i) {
-      if (device_[i] == a || device_[i] == b) {
-        change(i, device_[i] == a ? b : a);
-      }
-    }
-  }
+  TANDEM_ONCE void swap_range(int first, int length);
 
   CostGraph const& graph_;
   PlacementTask task_;
@@ -222,3 +125,129 @@ class PlacementSearch {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void PlacementSearch::start(std::vector<int> device) {
+  device_ = std::move(device);
+  std::ranges::fill(used_, 0);
+  for (std::size_t i = 0; i < device_.size(); ++i) {
+    used_[device_[i]] += bytes_[i];
+  }
+  double const step = schedule_.step(device_);
+  cost_ = step + penalty();
+  keep_best(step);
+}
+
+TANDEM_ONCE void PlacementSearch::move(double heat) {
+  changes_.clear();
+  propose();
+  if (changes_.empty()) {
+    return;
+  }
+  // The threshold is drawn first, so that a schedule can stop when it is beyond it.
+  double const limit =
+      cost_ - heat * scale_ / graph_.nodes() * std::log((1.0 + below(1 << 30)) / (1 << 30));
+  double const fine = penalty();
+  double const step = fine > limit ? std::numeric_limits<double>::infinity()
+                                   : schedule_.step(device_, limit - fine);
+  if (step + fine <= limit) {
+    cost_ = step + fine;
+    keep_best(step);
+  } else {
+    std::ranges::reverse(changes_);  // a node may have changed twice
+    for (Change const& change : changes_) {
+      put(change.node, change.before);
+    }
+  }
+}
+
+TANDEM_ONCE double PlacementSearch::excess() const {
+  double sum = 0;
+  for (double const used : used_) {
+    sum += task_.memory < 0 ? 0 : std::max(0.0, used - static_cast<double>(task_.memory));
+  }
+  return sum;
+}
+
+TANDEM_ONCE void PlacementSearch::keep_best(double step) {
+  double const bytes = excess();
+  if (std::pair{bytes, step} < std::pair{best_excess_, best_step_}) {
+    best_ = device_;
+    best_step_ = step;
+    best_excess_ = bytes;
+  }
+}
+
+TANDEM_ONCE void PlacementSearch::change(int node, int device) {
+  if (device_[node] != device) {
+    changes_.push_back({node, device_[node]});
+    put(node, device);
+  }
+}
+
+TANDEM_ONCE void PlacementSearch::propose() {
+  int const node = below(graph_.nodes());  // one draw a statement, in the same order everywhere
+  int const kind = below(10);
+  int const device = other_device(device_[node]);
+  if (kind < 2) {
+    change(node, device);
+  } else if (kind < 4) {
+    move_end_of_edge();
+  } else if (kind < 7) {
+    move_run(node, device, below(2) == 0 ? 1 : graph_.nodes());
+  } else if (kind < 8) {
+    move_run(node, device, 1 + below(8));
+  } else if (kind < 9) {
+    swap_runs(node, below(graph_.nodes()));
+  } else {
+    swap_range(node, 1 + below(1 + graph_.nodes() / 4));
+  }
+}
+
+TANDEM_ONCE void PlacementSearch::move_end_of_edge() {
+  if (graph_.edge.empty()) {
+    return;
+  }
+  CostEdge const& edge =
+      graph_.edge[static_cast<std::size_t>(below(static_cast<int>(graph_.edge.size())))];
+  bool const forward = below(2) == 0;
+  change(forward ? edge.to : edge.from, device_[forward ? edge.from : edge.to]);
+}
+
+TANDEM_ONCE void PlacementSearch::move_run(int node, int device, int length) {
+  change(node, device);
+  int i = previous(node);
+  for (int n = below(length); n > 0 && i >= 0; --n, i = previous(i)) {
+    change(i, device);
+  }
+  i = next(node);
+  for (int n = length; n > 1 && i >= 0; --n, i = next(i)) {
+    change(i, device);
+  }
+}
+
+TANDEM_ONCE void PlacementSearch::swap_runs(int a, int b) {
+  int const to_a = device_[b];
+  int const to_b = device_[a];
+  if (to_a != to_b) {
+    move_run(a, to_a, graph_.nodes());
+    move_run(b, to_b, graph_.nodes());
+  }
+}
+
+TANDEM_ONCE void PlacementSearch::swap_range(int first, int length) {
+  int const a = below(task_.devices);
+  int const b = other_device(a);
+  for (int i = first; i < std::min(first + length, graph_.nodes()); ++i) {
+    if (device_[i] == a || device_[i] == b) {
+      change(i, device_[i] == a ? b : a);
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

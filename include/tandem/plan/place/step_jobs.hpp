@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/place/timeline.hpp>
 
 namespace tandem::detail {
@@ -35,17 +36,7 @@ struct StepJobs {
   int far_device(int job) const { return (job - passes()) % devices; }
 
   /// Writes when @p job runs into @p timeline, whose device, forward and backward have V elements.
-  void note(int job, PlacementSpan span, PlacementTimeline& timeline) const {
-    int const i = node(job);
-    auto const at = static_cast<std::size_t>(i);
-    if (is_pass(job)) {
-      (is_forward(job) ? timeline.forward : timeline.backward)[at] = span;
-    } else if (is_output_way(job)) {
-      timeline.transfer.push_back({i, timeline.device[at], far_device(job), false, span});
-    } else {
-      timeline.transfer.push_back({i, far_device(job), timeline.device[at], true, span});
-    }
-  }
+  TANDEM_ONCE void note(int job, PlacementSpan span, PlacementTimeline& timeline) const;
 };
 
 /// One that waits for its device or link only.
@@ -70,3 +61,23 @@ struct RunningJob {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void StepJobs::note(int job, PlacementSpan span, PlacementTimeline& timeline) const {
+  int const i = node(job);
+  auto const at = static_cast<std::size_t>(i);
+  if (is_pass(job)) {
+    (is_forward(job) ? timeline.forward : timeline.backward)[at] = span;
+  } else if (is_output_way(job)) {
+    timeline.transfer.push_back({i, timeline.device[at], far_device(job), false, span});
+  } else {
+    timeline.transfer.push_back({i, far_device(job), timeline.device[at], true, span});
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

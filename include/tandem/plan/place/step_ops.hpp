@@ -21,19 +21,7 @@ struct StepOps {
   Numbered<std::vector<int>> before{};  ///< the ops that each waits for itself
   Numbered<std::vector<int>> after{};
 
-  explicit StepOps(CostGraph const& graph)
-      : time(2 * graph.node.size()), before(time.size()), after(time.size()) {
-    for (int i = 0; i < graph.nodes(); ++i) {
-      CostNode const& node = graph.node[static_cast<std::size_t>(i)];
-      time[i] = node.forward;
-      time[backward(i)] = node.backward;
-      connect(i, backward(i));
-    }
-    for (CostEdge const& edge : graph.edge) {
-      connect(edge.from, edge.to);
-      connect(backward(edge.to), backward(edge.from));
-    }
-  }
+  TANDEM_ONCE explicit StepOps(CostGraph const& graph);
 
   [[nodiscard]] int ops() const { return static_cast<int>(time.size()); }
   [[nodiscard]] int backward(int node) const { return ops() - 1 - node; }
@@ -71,6 +59,20 @@ TANDEM_ONCE Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
     }
   }
   return reached;
+}
+
+TANDEM_ONCE StepOps::StepOps(CostGraph const& graph)
+    : time(2 * graph.node.size()), before(time.size()), after(time.size()) {
+  for (int i = 0; i < graph.nodes(); ++i) {
+    CostNode const& node = graph.node[static_cast<std::size_t>(i)];
+    time[i] = node.forward;
+    time[backward(i)] = node.backward;
+    connect(i, backward(i));
+  }
+  for (CostEdge const& edge : graph.edge) {
+    connect(edge.from, edge.to);
+    connect(backward(edge.to), backward(edge.from));
+  }
 }
 
 }  // namespace tandem::detail

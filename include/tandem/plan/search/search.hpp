@@ -45,15 +45,7 @@ struct Plan {
   [[nodiscard]] bool can_win() const { return feasible() && !only_shown; }
   /// What most of a step's time on the devices goes to: "computing", "waiting in the pipeline",
   /// "sums of layers", "exchanges of tiles" or "gradients".
-  [[nodiscard]] std::string bound() const {
-    double const idle = step.idle * step.seconds;
-    double const busy = step.seconds - idle;
-    return reduction > std::max(busy, idle) ? "gradients"
-           : idle > busy ? worker.has_tiles() && worker.is_tensor() ? "exchanges of tiles"
-                           : worker.is_tensor()                     ? "sums of layers"
-                                                                    : "waiting in the pipeline"
-                         : "computing";
-  }
+  TANDEM_ONCE [[nodiscard]] std::string bound() const;
 };
 
 namespace detail {
@@ -362,6 +354,16 @@ TANDEM_ONCE std::string strategy_type(Plan const& plan) {
 
 TANDEM_ONCE std::string strategy_label(Plan const& plan) {
   return detail::strategy_text(plan, std::to_string(plan.worker.devices) + " devices");
+}
+
+TANDEM_ONCE std::string Plan::bound() const {
+  double const idle = step.idle * step.seconds;
+  double const busy = step.seconds - idle;
+  return reduction > std::max(busy, idle) ? "gradients"
+         : idle > busy ? worker.has_tiles() && worker.is_tensor() ? "exchanges of tiles"
+                         : worker.is_tensor()                     ? "sums of layers"
+                                                                  : "waiting in the pipeline"
+                       : "computing";
 }
 
 }  // namespace tandem

@@ -150,14 +150,7 @@ struct RuntimeLayout {
   Numbered<int> row_parameter{};
   Numbered<int> row_bucket{};
 
-  explicit RuntimeLayout(GraphView graph) {
-    for (Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
-      make_room(*list, std::max(graph.nodes, graph.parameters));
-    }
-    make_room(offset, graph.parameters);
-    make_room(bucket_begin, graph.nodes + 1);
-    make_room(closes, graph.nodes);
-  }
+  TANDEM_ONCE explicit RuntimeLayout(GraphView graph);
 };
 
 }  // namespace detail
@@ -263,5 +256,18 @@ TANDEM_ONCE std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE RuntimeLayout::RuntimeLayout(GraphView graph) {
+  for (Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
+    make_room(*list, std::max(graph.nodes, graph.parameters));
+  }
+  make_room(offset, graph.parameters);
+  make_room(bucket_begin, graph.nodes + 1);
+  make_room(closes, graph.nodes);
+}
+
+}  // namespace tandem::detail
 
 #endif

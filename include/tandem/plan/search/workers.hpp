@@ -99,25 +99,7 @@ class WorkerKinds {
     bool is_first;               ///< of its kind
   };
 
-  Known find(WorkerStrategy const& worker, SearchTask const& task) {
-    auto const [kind, is_new] =
-        refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks,
-                              worker.has_tiles() ? worker.tiles.height : 0});
-    bool is_first = is_new;
-    if (is_new && worker.slices > 1 && worker.time_chunks > 1) {  // each has its own words
-      WorkerStrategy slices = worker;
-      slices.time_chunks = 1;
-      WorkerStrategy chunks = worker;
-      chunks.slices = 1;
-      kind->second = find(slices, task).refusal;
-      kind->second = kind->second.empty() ? find(chunks, task).refusal : kind->second;
-      is_first = kind->second.empty();
-    }
-    if (is_first && worker.rewrites()) {
-      kind->second = refusal_of_kind(worker, task);
-    }
-    return {kind->second, is_first};
-  }
+  TANDEM_ONCE Known find(WorkerStrategy const& worker, SearchTask const& task);
 
  private:
   // Of slices, rows, chunks of time and rows of tiles.
@@ -183,28 +165,11 @@ class WorkerSteps {
   /// GradientRows is more than step.memory, which is that of one.
   /// @pre the step has no problem
   /// @param shard  of what they have a part each
-  [[nodiscard]] double memory(One const& one, int workers, Sharding shard = Sharding::none) const {
-    if (workers == 1 || !task_.network ||
-        (shard == Sharding::none && !detail::has_row_gradients(*task_.network))) {
-      return one.step.memory;
-    }
-    GraphView const network = *task_.network;
-    WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
-                                       dealing_over(network, one.strategy.layer_slices()));
-    cut.replicas = workers;
-    cut.shard = shard;
-    return detail::counted_memory(network, task_, cut);
-  }
+  TANDEM_ONCE [[nodiscard]] double memory(One const& one, int workers,
+                                          Sharding shard = Sharding::none) const;
   /// Whether so many of @p worker are worth a look: those with runs where the same without could
   /// be, but for memory.
-  [[nodiscard]] bool needs(WorkerStrategy const& worker, int workers) const {
-    if (worker.every == 0) {
-      return true;
-    }
-    One const* const whole = without_runs(worker);
-    return whole != nullptr && whole->step.problem.empty() && whole->step.sizes[0] > 1 &&
-           memory(*whole, workers) > task_.device_memory();
-  }
+  TANDEM_ONCE [[nodiscard]] bool needs(WorkerStrategy const& worker, int workers) const;
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
   /// Of a microbatch, with what is computed again.
@@ -214,15 +179,7 @@ class WorkerSteps {
   }
 
  private:
-  [[nodiscard]] One const* without_runs(WorkerStrategy worker) const {
-    worker.every = 0;
-    for (One const& one : all_) {
-      if (one.strategy == worker) {
-        return &one;
-      }
-    }
-    return nullptr;
-  }
+  TANDEM_ONCE [[nodiscard]] One const* without_runs(WorkerStrategy worker) const;
   SearchTask task_;
   CostGraph whole_;
   // of workers of one device, by the number of microbatches and the parts of runs
@@ -360,6 +317,63 @@ TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
   return task.network ? with_runs(all) : all;
 }
 
+TANDEM_ONCE WorkerKinds::Known WorkerKinds::find(WorkerStrategy const& worker,
+                                                 SearchTask const& task) {
+  auto const [kind, is_new] =
+      refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks,
+                            worker.has_tiles() ? worker.tiles.height : 0});
+  bool is_first = is_new;
+  if (is_new && worker.slices > 1 && worker.time_chunks > 1) {  // each has its own words
+    WorkerStrategy slices = worker;
+    slices.time_chunks = 1;
+    WorkerStrategy chunks = worker;
+    chunks.slices = 1;
+    kind->second = find(slices, task).refusal;
+    kind->second = kind->second.empty() ? find(chunks, task).refusal : kind->second;
+    is_first = kind->second.empty();
+  }
+  if (is_first && worker.rewrites()) {
+    kind->second = refusal_of_kind(worker, task);
+  }
+  return {kind->second, is_first};
+}
+
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double WorkerSteps::memory(One const& one, int workers, Sharding shard) const {
+  if (workers == 1 || !task_.network ||
+      (shard == Sharding::none && !detail::has_row_gradients(*task_.network))) {
+    return one.step.memory;
+  }
+  GraphView const network = *task_.network;
+  WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
+                                     dealing_over(network, one.strategy.layer_slices()));
+  cut.replicas = workers;
+  cut.shard = shard;
+  return detail::counted_memory(network, task_, cut);
+}
+
+TANDEM_ONCE bool WorkerSteps::needs(WorkerStrategy const& worker, int workers) const {
+  if (worker.every == 0) {
+    return true;
+  }
+  One const* const whole = without_runs(worker);
+  return whole != nullptr && whole->step.problem.empty() && whole->step.sizes[0] > 1 &&
+         memory(*whole, workers) > task_.device_memory();
+}
+
+TANDEM_ONCE WorkerSteps::One const* WorkerSteps::without_runs(WorkerStrategy worker) const {
+  worker.every = 0;
+  for (One const& one : all_) {
+    if (one.strategy == worker) {
+      return &one;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace tandem
 
 #endif

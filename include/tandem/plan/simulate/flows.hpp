@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/plan/simulate/ports.hpp>
 
 namespace tandem::detail {
@@ -30,50 +31,13 @@ class FairShares {
   /// rate[i] is that of the flow on routes[i], each of which has a port or more.
   ///
   /// Cost: O(rounds · flows), where a round fixes all flows of the ports that are full next.
-  void share(std::span<PortRoute const> routes, std::vector<double>& rate) {
-    for (PortRoute const& route : routes) {
-      for (int const p : route) {
-        left_[at(p)] = capacity_[at(p)];
-        users_[at(p)] = 0;
-      }
-    }
-    for (PortRoute const& route : routes) {
-      for (int const p : route) {
-        ++users_[at(p)];
-      }
-    }
-    rate.assign(routes.size(), 0);
-    open_.resize(routes.size());
-    std::iota(open_.begin(), open_.end(), std::size_t{0});
-    while (!open_.empty()) {
-      double least = std::numeric_limits<double>::infinity();
-      for (std::size_t const i : open_) {
-        least = std::min(least, share_of(routes[i]));
-      }
-      auto const full = std::partition(open_.begin(), open_.end(),
-                                       [&](std::size_t i) { return share_of(routes[i]) > least; });
-      for (auto i = full; i != open_.end(); ++i) {
-        rate[*i] = least;
-        for (int const p : routes[*i]) {
-          left_[at(p)] -= least;
-          --users_[at(p)];
-        }
-      }
-      open_.erase(full, open_.end());
-    }
-  }
+  TANDEM_ONCE void share(std::span<PortRoute const> routes, std::vector<double>& rate);
 
  private:
   static std::size_t at(int port) { return static_cast<std::size_t>(port); }
 
   /// If what is left of each of its ports is shared equally.
-  [[nodiscard]] double share_of(PortRoute const& route) const {
-    double least = std::numeric_limits<double>::infinity();
-    for (int const p : route) {
-      least = std::min(least, left_[at(p)] / users_[at(p)]);
-    }
-    return least;
-  }
+  TANDEM_ONCE [[nodiscard]] double share_of(PortRoute const& route) const;
 
   std::vector<double> capacity_;
   std::vector<double> left_;  // of each port, for flows without a rate yet
@@ -94,20 +58,7 @@ class FluidFlows {
   }
 
   /// When the next flow ends, if none begins from now on; infinity if there is none.
-  [[nodiscard]] double next_end(double now) {
-    if (changed_) {
-      shares_.share(route_, rate_);
-      for (std::size_t i = 0; i < flow_.size(); ++i) {
-        set_rate(flow_[i], rate_[i], now);
-      }
-      changed_ = false;
-    }
-    double next = std::numeric_limits<double>::infinity();
-    for (Flow const& flow : flow_) {
-      next = std::min(next, flow.end);
-    }
-    return next;
-  }
+  TANDEM_ONCE [[nodiscard]] double next_end(double now);
 
   /// Takes out those that have ended and calls note(job) for each.
   template <class Note>
@@ -135,14 +86,7 @@ class FluidFlows {
     double end = 0;
   };
 
-  static void set_rate(Flow& flow, double rate, double now) {
-    if (rate != flow.rate) {
-      flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.since));
-      flow.since = now;
-      flow.rate = rate;
-      flow.end = now + flow.left / rate;
-    }
-  }
+  TANDEM_ONCE static void set_rate(Flow& flow, double rate, double now);
 
   FairShares shares_;
   std::vector<Flow> flow_{};
@@ -152,3 +96,76 @@ class FluidFlows {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void FairShares::share(std::span<PortRoute const> routes, std::vector<double>& rate) {
+  for (PortRoute const& route : routes) {
+    for (int const p : route) {
+      left_[at(p)] = capacity_[at(p)];
+      users_[at(p)] = 0;
+    }
+  }
+  for (PortRoute const& route : routes) {
+    for (int const p : route) {
+      ++users_[at(p)];
+    }
+  }
+  rate.assign(routes.size(), 0);
+  open_.resize(routes.size());
+  std::iota(open_.begin(), open_.end(), std::size_t{0});
+  while (!open_.empty()) {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t const i : open_) {
+      least = std::min(least, share_of(routes[i]));
+    }
+    auto const full = std::partition(open_.begin(), open_.end(),
+                                     [&](std::size_t i) { return share_of(routes[i]) > least; });
+    for (auto i = full; i != open_.end(); ++i) {
+      rate[*i] = least;
+      for (int const p : routes[*i]) {
+        left_[at(p)] -= least;
+        --users_[at(p)];
+      }
+    }
+    open_.erase(full, open_.end());
+  }
+}
+
+TANDEM_ONCE double FairShares::share_of(PortRoute const& route) const {
+  double least = std::numeric_limits<double>::infinity();
+  for (int const p : route) {
+    least = std::min(least, left_[at(p)] / users_[at(p)]);
+  }
+  return least;
+}
+
+TANDEM_ONCE double FluidFlows::next_end(double now) {
+  if (changed_) {
+    shares_.share(route_, rate_);
+    for (std::size_t i = 0; i < flow_.size(); ++i) {
+      set_rate(flow_[i], rate_[i], now);
+    }
+    changed_ = false;
+  }
+  double next = std::numeric_limits<double>::infinity();
+  for (Flow const& flow : flow_) {
+    next = std::min(next, flow.end);
+  }
+  return next;
+}
+
+TANDEM_ONCE void FluidFlows::set_rate(Flow& flow, double rate, double now) {
+  if (rate != flow.rate) {
+    flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.since));
+    flow.since = now;
+    flow.rate = rate;
+    flow.end = now + flow.left / rate;
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif

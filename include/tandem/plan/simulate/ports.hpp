@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/plan/machine/machine.hpp>
@@ -32,39 +33,12 @@ class MachinePorts {
   /// @param machine  outlives this
   /// @param devices  0 to devices - 1 are used
   /// @throws ContractError  the machine is none, or has not so many devices
-  MachinePorts(Machine const& machine, int devices) : machine_{machine}, devices_{devices} {
-    check_machine(machine);
-    expects(machine.has(devices),
-            "simulate: the machine has fewer devices than all workers need; give it more nodes, or "
-            "0 nodes for as many as are asked for");
-    double const adapter = machine.adapter().bandwidth;
-    for (int d = 0; d < devices; ++d) {
-      capacity_.insert(capacity_.end(),
-                       {machine.inside.bandwidth, machine.inside.bandwidth, adapter, adapter});
-    }
-    capacity_.resize(
-        capacity_.size() + 2 * static_cast<std::size_t>(machine.node_of(devices - 1) + 1),
-        adapter * machine.adapters);
-  }
+  TANDEM_ONCE MachinePorts(Machine const& machine, int devices);
 
   /// Bytes a second of each port.
   [[nodiscard]] std::vector<double> const& capacity() const { return capacity_; }
 
-  [[nodiscard]] PortRoute route(int from, int to) const {
-    PortRoute route{.alone = machine_.link(from, to)};
-    int const node = machine_.node_of(from);
-    int const other = machine_.node_of(to);
-    if (node == other) {
-      add(route, 4 * from);
-      add(route, 4 * to + 1);
-    } else {
-      add(route, 4 * from + 2);
-      add(route, 4 * devices_ + 2 * node);
-      add(route, 4 * devices_ + 2 * other + 1);
-      add(route, 4 * to + 3);
-    }
-    return route;
-  }
+  TANDEM_ONCE [[nodiscard]] PortRoute route(int from, int to) const;
 
  private:
   void add(PortRoute& route, int port) const {
@@ -79,3 +53,43 @@ class MachinePorts {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE MachinePorts::MachinePorts(Machine const& machine, int devices)
+    : machine_{machine}, devices_{devices} {
+  check_machine(machine);
+  expects(machine.has(devices),
+          "simulate: the machine has fewer devices than all workers need; give it more nodes, or "
+          "0 nodes for as many as are asked for");
+  double const adapter = machine.adapter().bandwidth;
+  for (int d = 0; d < devices; ++d) {
+    capacity_.insert(capacity_.end(),
+                     {machine.inside.bandwidth, machine.inside.bandwidth, adapter, adapter});
+  }
+  capacity_.resize(
+      capacity_.size() + 2 * static_cast<std::size_t>(machine.node_of(devices - 1) + 1),
+      adapter * machine.adapters);
+}
+
+TANDEM_ONCE PortRoute MachinePorts::route(int from, int to) const {
+  PortRoute route{.alone = machine_.link(from, to)};
+  int const node = machine_.node_of(from);
+  int const other = machine_.node_of(to);
+  if (node == other) {
+    add(route, 4 * from);
+    add(route, 4 * to + 1);
+  } else {
+    add(route, 4 * from + 2);
+    add(route, 4 * devices_ + 2 * node);
+    add(route, 4 * devices_ + 2 * other + 1);
+    add(route, 4 * to + 3);
+  }
+  return route;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -36,20 +36,7 @@ struct StageLoad {
   double working_bytes = 0;  ///< in addition while B or I runs: what is computed again
   std::vector<GradientBucket> gradients{};  ///< summed among copies and workers; may be none
 
-  [[nodiscard]] double seconds(ActionKind kind) const {
-    switch (kind) {
-      case ActionKind::forward:
-        return forward;
-      case ActionKind::backward:
-        return backward < 0 ? input_gradient + weight_gradient : backward;
-      case ActionKind::input_gradient:
-        return input_gradient;
-      case ActionKind::weight_gradient:
-        return weight_gradient;
-      default:
-        return 0;
-    }
-  }
+  TANDEM_ONCE [[nodiscard]] double seconds(ActionKind kind) const;
 };
 
 /// What a table's actions and messages cost.
@@ -104,13 +91,7 @@ struct SimulatedStep {
   std::vector<std::string> stage_name{};    ///< of a placement: its nodes; else empty
 
   /// Idle share of all devices' time in the step.
-  [[nodiscard]] double idle() const {
-    double sum = 0;
-    for (SimulatedDevice const& one : device) {
-      sum += one.idle_in_step;
-    }
-    return makespan > 0 ? sum / (makespan * static_cast<double>(device.size())) : 0;
-  }
+  TANDEM_ONCE [[nodiscard]] double idle() const;
 };
 
 namespace detail {
@@ -186,5 +167,32 @@ TANDEM_ONCE void summarise(SimulatedStep& step, std::vector<StageLoad> const& st
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double StageLoad::seconds(ActionKind kind) const {
+  switch (kind) {
+    case ActionKind::forward:
+      return forward;
+    case ActionKind::backward:
+      return backward < 0 ? input_gradient + weight_gradient : backward;
+    case ActionKind::input_gradient:
+      return input_gradient;
+    case ActionKind::weight_gradient:
+      return weight_gradient;
+    default:
+      return 0;
+  }
+}
+
+TANDEM_ONCE double SimulatedStep::idle() const {
+  double sum = 0;
+  for (SimulatedDevice const& one : device) {
+    sum += one.idle_in_step;
+  }
+  return makespan > 0 ? sum / (makespan * static_cast<double>(device.size())) : 0;
+}
+
+}  // namespace tandem
 
 #endif

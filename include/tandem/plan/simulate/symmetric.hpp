@@ -48,15 +48,7 @@ struct SymmetricStep {
   [[nodiscard]] int simulated() const { return step.mesh.extent(Axis::data); }
 
   /// The device of `step` that does what @p rank of all does.
-  [[nodiscard]] int like(int rank) const {
-    int const devices = mesh.extent(Axis::model);
-    int const worker = rank / devices;
-    int const last = workers() / period * period;  // begin of those that fill no node
-    int const same = workers() <= period ? worker
-                     : worker < last     ? worker % period
-                                         : period + worker - last;
-    return same * devices + rank % devices;
-  }
+  TANDEM_ONCE [[nodiscard]] int like(int rank) const;
 
   /// How many of all workers do what number @p worker of `step` does.
   [[nodiscard]] int count(int worker) const {
@@ -64,14 +56,7 @@ struct SymmetricStep {
   }
 
   /// Idle share of all devices' time in the step.
-  [[nodiscard]] double idle() const {
-    int const devices = mesh.extent(Axis::model);
-    double sum = 0;
-    for (std::size_t d = 0; d < step.device.size(); ++d) {
-      sum += count(static_cast<int>(d) / devices) * step.device[d].idle_in_step;
-    }
-    return step.makespan > 0 ? sum / (step.makespan * mesh.size()) : 0;
-  }
+  TANDEM_ONCE [[nodiscard]] double idle() const;
 };
 
 /// As simulate_on() with options.workers, which it equals bit for bit.
@@ -137,6 +122,25 @@ TANDEM_ONCE std::string symmetric_json(SymmetricStep const& all) {
     separator = ",\n";
   }
   return json + "\n  ]\n}\n";
+}
+
+TANDEM_ONCE int SymmetricStep::like(int rank) const {
+  int const devices = mesh.extent(Axis::model);
+  int const worker = rank / devices;
+  int const last = workers() / period * period;  // begin of those that fill no node
+  int const same = workers() <= period ? worker
+                   : worker < last     ? worker % period
+                                       : period + worker - last;
+  return same * devices + rank % devices;
+}
+
+TANDEM_ONCE double SymmetricStep::idle() const {
+  int const devices = mesh.extent(Axis::model);
+  double sum = 0;
+  for (std::size_t d = 0; d < step.device.size(); ++d) {
+    sum += count(static_cast<int>(d) / devices) * step.device[d].idle_in_step;
+  }
+  return step.makespan > 0 ? sum / (step.makespan * mesh.size()) : 0;
 }
 
 }  // namespace tandem

@@ -88,22 +88,9 @@ class Team {
   /// the same threads for theirs.
   TANDEM_ONCE void start_openmp_threads();
 
-  void run_part(int member) const {
-    std::int64_t const begin = count_ * member / size_;
-    std::int64_t const end = count_ * (member + 1) / size_;
-    if (begin < end) {
-      call_(body_, begin, end);
-    }
-  }
+  TANDEM_ONCE void run_part(int member) const;
 
-  void stop() {
-    stop_.store(true, std::memory_order_relaxed);
-    loop_.fetch_add(1, std::memory_order_release);
-    loop_.notify_all();
-    for (std::thread& member : members_) {
-      member.join();
-    }
-  }
+  TANDEM_ONCE void stop();
 
   TANDEM_ONCE void serve(int member);
 
@@ -172,6 +159,23 @@ TANDEM_ONCE void Team::serve(int member) {
     if (working_.fetch_sub(1, std::memory_order_release) == 1) {
       working_.notify_one();
     }
+  }
+}
+
+TANDEM_ONCE void Team::run_part(int member) const {
+  std::int64_t const begin = count_ * member / size_;
+  std::int64_t const end = count_ * (member + 1) / size_;
+  if (begin < end) {
+    call_(body_, begin, end);
+  }
+}
+
+TANDEM_ONCE void Team::stop() {
+  stop_.store(true, std::memory_order_relaxed);
+  loop_.fetch_add(1, std::memory_order_release);
+  loop_.notify_all();
+  for (std::thread& member : members_) {
+    member.join();
   }
 }
 

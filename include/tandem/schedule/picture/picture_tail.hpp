@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/picture/picture_bar.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/complete.hpp>
@@ -26,56 +27,16 @@ class PictureTail {
  public:
   /// @param rows   of an asynchronous pipeline, or complete() by @p rules in the order @p order
   /// @param rules  outlive this, as do the rows
-  PictureTail(ActionRows const& rows, StageMapView const& map, StepRules const& rules,
-              RowOrder order, PictureCosts const& costs)
-      : map_{map},
-        rules_{rules},
-        order_{order},
-        costs_{costs},
-        meetings_{rows, map},
-        devices_(rows.size()),
-        device_(rows.size()),
-        stage_(static_cast<std::size_t>(map.stages)) {
-    for (std::vector<Action> const& row : rows) {
-      for (Action const& action : row) {
-        stage(action.stage).passes += is_compute(action.kind) ? 1 : 0;
-      }
-    }
-  }
+  TANDEM_ONCE PictureTail(ActionRows const& rows, StageMapView const& map, StepRules const& rules,
+                          RowOrder order, PictureCosts const& costs);
 
   [[nodiscard]] std::vector<std::vector<PictureBar>> const& devices() const { return devices_; }
 
   /// As TailClocks::wait().
-  bool wait(int device, Action const& action, Ticks& clock, bool& progress) {
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        return await_gradients(device, action, clock, progress);
-      case ActionKind::exchange:
-        return await_average(device, action, clock);
-      default:
-        return meetings_.wait(device, action, clock, progress);
-    }
-  }
+  TANDEM_ONCE bool wait(int device, Action const& action, Ticks& clock, bool& progress);
 
   /// An action has ended.
-  void note(int device, Action const& action, Interval time) {
-    meetings_.note(device, action, time);
-    Stage& own = stage(action.stage);
-    std::vector<PictureBar>& bars = devices_[static_cast<std::size_t>(device)];
-    if (is_compute(action.kind)) {
-      --own.passes;
-      own.end = time.end;
-      bars.push_back({action, time});
-    } else if (action.kind == ActionKind::update) {
-      own.updated = time.end;
-      bars.push_back({action, time});
-    } else if (action.kind == ActionKind::reduce_gradient || action.kind == ActionKind::exchange) {
-      Interval const beside = action.kind == ActionKind::exchange ? own.averaged : own.reduced;
-      if (beside.end > beside.begin) {
-        bars.push_back({action, beside, true});
-      }
-    }
-  }
+  TANDEM_ONCE void note(int device, Action const& action, Interval time);
 
  private:
   static constexpr Ticks unknown = -1;
@@ -106,55 +67,9 @@ class PictureTail {
     }
   }
 
-  bool await_gradients(int d, Action const& action, Ticks& clock, bool& progress) {
-    if (Device& own = device_of(action.stage); own.buckets < 0) {
-      own.buckets = clock;
-      progress = true;
-    }
-    Stage& own = stage(action.stage);
-    if (own.reduced.end < 0) {
-      bool const early = begins_gradients_early(map_, rules_, order_.reduces_early, d);
-      Ticks begin = 0;
-      bool known = true;
-      bool alone = rules_.replicas == 1;  // both copies on one device
-      each_copy(action.stage, [&](int copy) {
-        Device const& device = device_of(copy);
-        known = known && (early ? stage(copy).passes == 0 : device.buckets >= 0);
-        begin = std::max({begin, device.link,
-                          early ? stage(copy).end - costs_.half_backward / 2 : device.buckets});
-        alone = alone && map_.device[copy] == d;
-      });
-      if (!known) {
-        return false;
-      }
-      Interval const time{begin, begin + (alone ? 0 : costs_.message)};
-      each_copy(action.stage, [&](int copy) {
-        stage(copy).reduced = time;
-        device_of(copy).link = time.end;
-      });
-    }
-    clock = std::max(clock, own.reduced.end);
-    return true;
-  }
+  TANDEM_ONCE bool await_gradients(int d, Action const& action, Ticks& clock, bool& progress);
 
-  bool await_average(int d, Action const& action, Ticks& clock) {
-    Stage& own = stage(action.stage);
-    int const twin = (action.stage + map_.parts()) % map_.stages;
-    bool const overlapped = rules_.averaging.overlapped;
-    if (own.averaged.end < 0) {
-      if (!overlapped && (own.updated < 0 || stage(twin).updated < 0)) {
-        return false;
-      }
-      Ticks const ready = overlapped ? 0 : std::max(own.updated, stage(twin).updated);
-      Ticks const begin = std::max({ready, device_of(action.stage).link, device_of(twin).link});
-      bool const alone = map_.device[twin] == d;
-      own.averaged = {begin, begin + (alone ? 0 : costs_.message)};
-      stage(twin).averaged = own.averaged;
-      device_of(action.stage).link = device_of(twin).link = own.averaged.end;
-    }
-    clock = std::max(clock, own.averaged.end);
-    return true;
-  }
+  TANDEM_ONCE bool await_average(int d, Action const& action, Ticks& clock);
 
   StageMapView map_;
   StepRules const& rules_;
@@ -167,3 +82,110 @@ class PictureTail {
 };
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE PictureTail::PictureTail(ActionRows const& rows, StageMapView const& map,
+                                     StepRules const& rules, RowOrder order,
+                                     PictureCosts const& costs)
+    : map_{map},
+      rules_{rules},
+      order_{order},
+      costs_{costs},
+      meetings_{rows, map},
+      devices_(rows.size()),
+      device_(rows.size()),
+      stage_(static_cast<std::size_t>(map.stages)) {
+  for (std::vector<Action> const& row : rows) {
+    for (Action const& action : row) {
+      stage(action.stage).passes += is_compute(action.kind) ? 1 : 0;
+    }
+  }
+}
+
+TANDEM_ONCE bool PictureTail::wait(int device, Action const& action, Ticks& clock, bool& progress) {
+  switch (action.kind) {
+    case ActionKind::reduce_gradient:
+      return await_gradients(device, action, clock, progress);
+    case ActionKind::exchange:
+      return await_average(device, action, clock);
+    default:
+      return meetings_.wait(device, action, clock, progress);
+  }
+}
+
+TANDEM_ONCE void PictureTail::note(int device, Action const& action, Interval time) {
+  meetings_.note(device, action, time);
+  Stage& own = stage(action.stage);
+  std::vector<PictureBar>& bars = devices_[static_cast<std::size_t>(device)];
+  if (is_compute(action.kind)) {
+    --own.passes;
+    own.end = time.end;
+    bars.push_back({action, time});
+  } else if (action.kind == ActionKind::update) {
+    own.updated = time.end;
+    bars.push_back({action, time});
+  } else if (action.kind == ActionKind::reduce_gradient || action.kind == ActionKind::exchange) {
+    Interval const beside = action.kind == ActionKind::exchange ? own.averaged : own.reduced;
+    if (beside.end > beside.begin) {
+      bars.push_back({action, beside, true});
+    }
+  }
+}
+
+TANDEM_ONCE bool PictureTail::await_gradients(int d, Action const& action, Ticks& clock,
+                                              bool& progress) {
+  if (Device& own = device_of(action.stage); own.buckets < 0) {
+    own.buckets = clock;
+    progress = true;
+  }
+  Stage& own = stage(action.stage);
+  if (own.reduced.end < 0) {
+    bool const early = begins_gradients_early(map_, rules_, order_.reduces_early, d);
+    Ticks begin = 0;
+    bool known = true;
+    bool alone = rules_.replicas == 1;  // both copies on one device
+    each_copy(action.stage, [&](int copy) {
+      Device const& device = device_of(copy);
+      known = known && (early ? stage(copy).passes == 0 : device.buckets >= 0);
+      begin = std::max({begin, device.link,
+                        early ? stage(copy).end - costs_.half_backward / 2 : device.buckets});
+      alone = alone && map_.device[copy] == d;
+    });
+    if (!known) {
+      return false;
+    }
+    Interval const time{begin, begin + (alone ? 0 : costs_.message)};
+    each_copy(action.stage, [&](int copy) {
+      stage(copy).reduced = time;
+      device_of(copy).link = time.end;
+    });
+  }
+  clock = std::max(clock, own.reduced.end);
+  return true;
+}
+
+TANDEM_ONCE bool PictureTail::await_average(int d, Action const& action, Ticks& clock) {
+  Stage& own = stage(action.stage);
+  int const twin = (action.stage + map_.parts()) % map_.stages;
+  bool const overlapped = rules_.averaging.overlapped;
+  if (own.averaged.end < 0) {
+    if (!overlapped && (own.updated < 0 || stage(twin).updated < 0)) {
+      return false;
+    }
+    Ticks const ready = overlapped ? 0 : std::max(own.updated, stage(twin).updated);
+    Ticks const begin = std::max({ready, device_of(action.stage).link, device_of(twin).link});
+    bool const alone = map_.device[twin] == d;
+    own.averaged = {begin, begin + (alone ? 0 : costs_.message)};
+    stage(twin).averaged = own.averaged;
+    device_of(action.stage).link = device_of(twin).link = own.averaged.end;
+  }
+  clock = std::max(clock, own.averaged.end);
+  return true;
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -32,24 +32,7 @@ struct PictureLayout {
   Ticks bars_left = 0;
   Ticks end = 0;  // of the last bar
 
-  explicit PictureLayout(StepPicture const& picture)
-      : part_width{picture.copies > 1  ? 28
-                   : picture.parts > 1 ? 50
-                                       : 40} {
-    Ticks held = 0;
-    for (RankPicture const& rank : picture.rank) {
-      Ticks width = 0;
-      for (HeldPart const& part : rank.holds) {
-        width += part_width + stack * part.versions;
-      }
-      held = std::max(held, width);
-      for (PictureBar const& bar : rank.bars) {
-        end = std::max(end, bar.time.end);
-      }
-    }
-    bars_left = left + held + 24;
-    end = bars_left + end * tick;
-  }
+  TANDEM_ONCE explicit PictureLayout(StepPicture const& picture);
 };
 
 constexpr char const* picture_colour(ActionKind kind) {
@@ -220,5 +203,28 @@ TANDEM_ONCE std::string strategy_svg(StepPicture const& picture, std::string con
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE PictureLayout::PictureLayout(StepPicture const& picture)
+    : part_width{picture.copies > 1  ? 28
+                 : picture.parts > 1 ? 50
+                                     : 40} {
+  Ticks held = 0;
+  for (RankPicture const& rank : picture.rank) {
+    Ticks width = 0;
+    for (HeldPart const& part : rank.holds) {
+      width += part_width + stack * part.versions;
+    }
+    held = std::max(held, width);
+    for (PictureBar const& bar : rank.bars) {
+      end = std::max(end, bar.time.end);
+    }
+  }
+  bars_left = left + held + 24;
+  end = bars_left + end * tick;
+}
+
+}  // namespace tandem::detail
 
 #endif

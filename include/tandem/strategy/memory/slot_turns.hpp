@@ -80,15 +80,7 @@ class SlotTurns {
   }
 
   // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
-  [[nodiscard]] bool are_of_one_run(int bucket, int other) const {
-    auto const run = [this](std::vector<int> const& node, int of) {
-      return segment_[node[static_cast<std::size_t>(of)]];
-    };
-    int const earlier = bucket > other ? bucket : other;
-    int const later = bucket + other - earlier;
-    return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
-           run(last_, earlier) == run(first_, later);
-  }
+  TANDEM_ONCE [[nodiscard]] bool are_of_one_run(int bucket, int other) const;
 
   std::vector<int> stage_;  // of each bucket
   int const* segment_;
@@ -100,3 +92,21 @@ class SlotTurns {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool SlotTurns::are_of_one_run(int bucket, int other) const {
+  auto const run = [this](std::vector<int> const& node, int of) {
+    return segment_[node[static_cast<std::size_t>(of)]];
+  };
+  int const earlier = bucket > other ? bucket : other;
+  int const later = bucket + other - earlier;
+  return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
+         run(last_, earlier) == run(first_, later);
+}
+
+}  // namespace tandem
+
+#endif

@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/train/onnx/protobuf.hpp>
 
@@ -25,23 +26,7 @@ struct OnnxAttribute {
   std::string_view name;
   std::variant<std::int64_t, double, Ints, std::string_view> value;
 
-  [[nodiscard]] detail::Protobuf encoded() const {
-    detail::Protobuf message;
-    message.text(1, name);
-    if (auto const* const integer = std::get_if<std::int64_t>(&value)) {
-      message.integer(3, *integer).integer(20, 2);
-    } else if (auto const* const number = std::get_if<double>(&value)) {
-      message.number(2, static_cast<float>(*number)).integer(20, 1);
-    } else if (auto const* const word = std::get_if<std::string_view>(&value)) {
-      message.text(4, *word).integer(20, 3);
-    } else {
-      for (std::int64_t const element : *std::get_if<Ints>(&value)) {
-        message.integer(8, element);
-      }
-      message.integer(20, 7);
-    }
-    return message;
-  }
+  TANDEM_ONCE [[nodiscard]] detail::Protobuf encoded() const;
 };
 
 /// Values have names; each verb that makes one gives it.
@@ -59,24 +44,8 @@ class OnnxGraph {
   void begin(std::string owner) { owner_ = std::move(owner); }
 
   /// Several values of an operator of opset 17.
-  Names add(std::string_view type, Names const& inputs, Attributes const& attributes, int outputs,
-            std::string_view only_name = {}) {
-    detail::Protobuf node;
-    for (std::string const& input : inputs) {
-      node.text(1, input);
-    }
-    Names made;
-    for (int i = 0; i < outputs; ++i) {
-      made.push_back(only_name.empty() ? "t" + std::to_string(values_++) : std::string{only_name});
-      node.text(2, made.back());
-    }
-    node.text(3, owner_ + "#" + std::to_string(operators_++)).text(4, type);
-    for (OnnxAttribute const& attribute : attributes) {
-      node.message(5, attribute.encoded());
-    }
-    graph_.message(1, node);
-    return made;
-  }
+  TANDEM_ONCE Names add(std::string_view type, Names const& inputs, Attributes const& attributes,
+                        int outputs, std::string_view only_name = {});
   /// One.
   std::string operator()(std::string_view type, Names const& inputs,
                          Attributes const& attributes = {}) {
@@ -115,47 +84,14 @@ class OnnxGraph {
   }
 
   /// The model's file; nothing is left of the graph. Cost: a copy of it.
-  [[nodiscard]] std::string model(std::string_view name) && {
-    graph_.text(2, name);
-    detail::Protobuf opset;
-    opset.text(1, "").integer(2, 17);
-    detail::Protobuf model;
-    model.integer(1, 8).text(2, "tandem").message(7, std::exchange(graph_, {})).message(8, opset);
-    return std::move(model).bytes();
-  }
+  TANDEM_ONCE [[nodiscard]] std::string model(std::string_view name) &&;
 
  private:
-  std::string initializer(std::string const& name, Ints const& extents, std::int64_t type,
-                          std::span<std::byte const> data) {
-    detail::Protobuf tensor;
-    for (std::int64_t const extent : extents) {
-      tensor.integer(1, extent);
-    }
-    tensor.integer(2, type).text(8, name);
-    tensor.text(9, {reinterpret_cast<char const*>(data.data()), data.size()});
-    graph_.message(5, tensor);
-    return name;
-  }
+  TANDEM_ONCE std::string initializer(std::string const& name, Ints const& extents,
+                                      std::int64_t type, std::span<std::byte const> data);
 
-  static detail::Protobuf value_info(std::string_view name, std::int64_t type,
-                                     Extents const& extents) {
-    detail::Protobuf shape;
-    for (auto const& extent : extents) {
-      detail::Protobuf dimension;
-      if (auto const* const number = std::get_if<std::int64_t>(&extent)) {
-        dimension.integer(1, *number);
-      } else {
-        dimension.text(2, *std::get_if<std::string_view>(&extent));
-      }
-      shape.message(1, dimension);
-    }
-    detail::Protobuf tensor;
-    tensor.integer(1, type).message(2, shape);
-    detail::Protobuf kind;
-    kind.message(1, tensor);
-    detail::Protobuf info;
-    return info.text(1, name).message(2, kind);
-  }
+  TANDEM_ONCE static detail::Protobuf value_info(std::string_view name, std::int64_t type,
+                                                 Extents const& extents);
 
   detail::Protobuf graph_;
   std::string owner_;
@@ -183,3 +119,90 @@ struct OnnxNode {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE detail::Protobuf OnnxAttribute::encoded() const {
+  detail::Protobuf message;
+  message.text(1, name);
+  if (auto const* const integer = std::get_if<std::int64_t>(&value)) {
+    message.integer(3, *integer).integer(20, 2);
+  } else if (auto const* const number = std::get_if<double>(&value)) {
+    message.number(2, static_cast<float>(*number)).integer(20, 1);
+  } else if (auto const* const word = std::get_if<std::string_view>(&value)) {
+    message.text(4, *word).integer(20, 3);
+  } else {
+    for (std::int64_t const element : *std::get_if<Ints>(&value)) {
+      message.integer(8, element);
+    }
+    message.integer(20, 7);
+  }
+  return message;
+}
+
+TANDEM_ONCE OnnxGraph::Names OnnxGraph::add(std::string_view type, Names const& inputs,
+                                            Attributes const& attributes, int outputs,
+                                            std::string_view only_name) {
+  detail::Protobuf node;
+  for (std::string const& input : inputs) {
+    node.text(1, input);
+  }
+  Names made;
+  for (int i = 0; i < outputs; ++i) {
+    made.push_back(only_name.empty() ? "t" + std::to_string(values_++) : std::string{only_name});
+    node.text(2, made.back());
+  }
+  node.text(3, owner_ + "#" + std::to_string(operators_++)).text(4, type);
+  for (OnnxAttribute const& attribute : attributes) {
+    node.message(5, attribute.encoded());
+  }
+  graph_.message(1, node);
+  return made;
+}
+
+TANDEM_ONCE std::string OnnxGraph::model(std::string_view name) && {
+  graph_.text(2, name);
+  detail::Protobuf opset;
+  opset.text(1, "").integer(2, 17);
+  detail::Protobuf model;
+  model.integer(1, 8).text(2, "tandem").message(7, std::exchange(graph_, {})).message(8, opset);
+  return std::move(model).bytes();
+}
+
+TANDEM_ONCE std::string OnnxGraph::initializer(std::string const& name, Ints const& extents,
+                                               std::int64_t type, std::span<std::byte const> data) {
+  detail::Protobuf tensor;
+  for (std::int64_t const extent : extents) {
+    tensor.integer(1, extent);
+  }
+  tensor.integer(2, type).text(8, name);
+  tensor.text(9, {reinterpret_cast<char const*>(data.data()), data.size()});
+  graph_.message(5, tensor);
+  return name;
+}
+
+TANDEM_ONCE detail::Protobuf OnnxGraph::value_info(std::string_view name, std::int64_t type,
+                                                   Extents const& extents) {
+  detail::Protobuf shape;
+  for (auto const& extent : extents) {
+    detail::Protobuf dimension;
+    if (auto const* const number = std::get_if<std::int64_t>(&extent)) {
+      dimension.integer(1, *number);
+    } else {
+      dimension.text(2, *std::get_if<std::string_view>(&extent));
+    }
+    shape.message(1, dimension);
+  }
+  detail::Protobuf tensor;
+  tensor.integer(1, type).message(2, shape);
+  detail::Protobuf kind;
+  kind.message(1, tensor);
+  detail::Protobuf info;
+  return info.text(1, name).message(2, kind);
+}
+
+}  // namespace tandem
+
+#endif

@@ -125,16 +125,7 @@ class RankThreads {
 
   TANDEM_ONCE TANDEM_COLD static std::string what_of(std::exception_ptr const& error);
 
-  void stop() noexcept {
-    {
-      std::lock_guard const lock{mutex_};
-      stop_ = true;
-    }
-    start_.notify_all();
-    for (std::thread& worker : workers_) {
-      worker.join();
-    }
-  }
+  TANDEM_ONCE void stop() noexcept;
 
   OnError on_error_;
   int first_rank_;    // of this process, for messages
@@ -278,6 +269,17 @@ TANDEM_ONCE std::string RankThreads::what_of(std::exception_ptr const& error) {
     return original.what();
   } catch (...) {
     return "an exception that is no std::exception";
+  }
+}
+
+TANDEM_ONCE void RankThreads::stop() noexcept {
+  {
+    std::lock_guard const lock{mutex_};
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) {
+    worker.join();
   }
 }
 

@@ -52,40 +52,10 @@ class EnvironmentReader {
   [[nodiscard]] bool has(char const* name) const { return !text(name).empty(); }
 
   /// -1 if it is not set.
-  [[nodiscard]] int number(char const* name) const {
-    std::string const value = text(name);
-    if (value.empty()) {
-      return -1;
-    }
-    if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
-      throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
-    }
-    return std::stoi(value);
-  }
+  TANDEM_ONCE [[nodiscard]] int number(char const* name) const;
 
   /// Whether @p launcher has started this process, and if so, as which.
-  [[nodiscard]] bool read(Launcher const& launcher, World& world) const {
-    int const rank = number(launcher.rank);
-    int const size = number(launcher.size);
-    if (rank < 0 && size < 0) {
-      return false;
-    }
-    if (rank < 0 || size < 0) {
-      throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
-                  shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
-                  (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
-    }
-    int const local = number(launcher.local_rank);
-    world.processes = size;
-    world.process = rank;
-    world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
-    if (rank >= size || world.local_process > rank) {
-      throw Error{"the environment of " + std::string{launcher.name} +
-                  " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
-                  ", " + shown(launcher.local_rank)};
-    }
-    return true;
-  }
+  TANDEM_ONCE [[nodiscard]] bool read(Launcher const& launcher, World& world) const;
 
   /// "RANK=3", or "no RANK"
   [[nodiscard]] std::string shown(char const* name) const {
@@ -238,5 +208,43 @@ TANDEM_ONCE World world_from_environment() {
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE int EnvironmentReader::number(char const* name) const {
+  std::string const value = text(name);
+  if (value.empty()) {
+    return -1;
+  }
+  if (value.size() > 9 || value.find_first_not_of("0123456789") != std::string::npos) {
+    throw Error{"the environment says " + shown(name) + ", which is no number of a process"};
+  }
+  return std::stoi(value);
+}
+
+TANDEM_ONCE bool EnvironmentReader::read(Launcher const& launcher, World& world) const {
+  int const rank = number(launcher.rank);
+  int const size = number(launcher.size);
+  if (rank < 0 && size < 0) {
+    return false;
+  }
+  if (rank < 0 || size < 0) {
+    throw Error{"the environment is that of " + std::string{launcher.name} + " with " +
+                shown(rank < 0 ? launcher.size : launcher.rank) + " but without " +
+                (rank < 0 ? launcher.rank : launcher.size) + "; set both or none"};
+  }
+  int const local = number(launcher.local_rank);
+  world.processes = size;
+  world.process = rank;
+  world.local_process = local < 0 ? rank : local;  // else all are taken to be on one machine
+  if (rank >= size || world.local_process > rank) {
+    throw Error{"the environment of " + std::string{launcher.name} +
+                " contradicts itself: " + shown(launcher.rank) + ", " + shown(launcher.size) +
+                ", " + shown(launcher.local_rank)};
+  }
+  return true;
+}
+
+}  // namespace tandem::detail
 
 #endif

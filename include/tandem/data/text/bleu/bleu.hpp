@@ -44,21 +44,7 @@ struct NGrams {
   std::int64_t words = 0;
 
   /// @p sentence must live as long as this.
-  explicit NGrams(std::string_view sentence) {
-    std::vector<std::size_t> begin{};  // of each word
-    for (std::size_t at = 0; at < sentence.size(); ++at) {
-      if (at == 0 || sentence[at - 1] == ' ') {
-        begin.push_back(at);
-      }
-    }
-    words = static_cast<std::int64_t>(begin.size());
-    begin.push_back(sentence.size() + 1);  // where one more would
-    for (std::size_t n = 1; n <= Bleu::orders; ++n) {
-      for (std::size_t i = 0; i + n < begin.size(); ++i) {
-        ++count[n - 1][sentence.substr(begin[i], begin[i + n] - 1 - begin[i])];
-      }
-    }
-  }
+  TANDEM_ONCE explicit NGrams(std::string_view sentence);
 };
 
 /// Adds what @p translation has of the n-grams of @p references, all of them words as bleu_words()
@@ -213,5 +199,25 @@ TANDEM_ONCE Bleu bleu(std::span<std::string const> translations,
 }
 
 }  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE NGrams::NGrams(std::string_view sentence) {
+  std::vector<std::size_t> begin{};  // of each word
+  for (std::size_t at = 0; at < sentence.size(); ++at) {
+    if (at == 0 || sentence[at - 1] == ' ') {
+      begin.push_back(at);
+    }
+  }
+  words = static_cast<std::int64_t>(begin.size());
+  begin.push_back(sentence.size() + 1);  // where one more would
+  for (std::size_t n = 1; n <= Bleu::orders; ++n) {
+    for (std::size_t i = 0; i + n < begin.size(); ++i) {
+      ++count[n - 1][sentence.substr(begin[i], begin[i + n] - 1 - begin[i])];
+    }
+  }
+}
+
+}  // namespace tandem::detail
 
 #endif

@@ -50,13 +50,7 @@ class Gpt2File {
   // How many "h.<i>." there are.
   TANDEM_ONCE void check_blocks(int wanted) const;
 
-  static std::string text(std::span<std::int64_t const> shape) {
-    std::string list;
-    for (std::int64_t const extent : shape) {
-      list += (list.empty() ? "" : " ") + std::to_string(extent);
-    }
-    return "(" + list + ")";
-  }
+  TANDEM_ONCE static std::string text(std::span<std::int64_t const> shape);
 
   // The first matrix, which is not square, tells how all of the file lie.
   TANDEM_ONCE TensorView const& matching(Gpt2Tensor const& own, Shape const& shape);
@@ -215,6 +209,14 @@ TANDEM_ONCE void Gpt2File::check_known(TensorView const& tensor,
     fail("tensor '" + printable(name) + "' has no place in this network" +
          (name.ends_with(".bias") ? "; one without NoBias has biases" : ""));
   }
+}
+
+TANDEM_ONCE std::string Gpt2File::text(std::span<std::int64_t const> shape) {
+  std::string list;
+  for (std::int64_t const extent : shape) {
+    list += (list.empty() ? "" : " ") + std::to_string(extent);
+  }
+  return "(" + list + ")";
 }
 
 }  // namespace tandem::detail

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// What is compiled in the unit of bodies alone, of templates on an element's type and a backend:
+/// the kernels, what a device has in memory, and a checkpoint's tensors.
+///
+/// With other types a unit that needs them compiles them itself.
+
+#include <tandem/core/config.hpp>
+
+#if defined(TANDEM_IMPL_SRC)
+#define TANDEM_INSTANCE template
+#else
+#define TANDEM_INSTANCE extern template
+#endif
+
+// Of an element's type: portable kernels.
+#define TANDEM_KERNELS_OF(T)                                                                       \
+  TANDEM_INSTANCE decltype(host::relu_forward<T>) host::relu_forward<T>;                           \
+  TANDEM_INSTANCE decltype(host::relu_gradient<T>) host::relu_gradient<T>;                         \
+  TANDEM_INSTANCE decltype(host::attention_forward<T>) host::attention_forward<T>;                 \
+  TANDEM_INSTANCE decltype(host::attention_gradient<T>) host::attention_gradient<T>;               \
+  TANDEM_INSTANCE decltype(host::attention_chunk_forward<T>) host::attention_chunk_forward<T>;     \
+  TANDEM_INSTANCE decltype(host::attention_chunk_gradient<T>) host::attention_chunk_gradient<T>;   \
+  TANDEM_INSTANCE decltype(host::attention_step<T>) host::attention_step<T>;                       \
+  TANDEM_INSTANCE decltype(host::avg_pool_forward<T>) host::avg_pool_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::avg_pool_gradient<T>) host::avg_pool_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::additive_forward<T>) host::additive_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::additive_gradient<T>) host::additive_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::additive_value_gradient<T>) host::additive_value_gradient<T>;     \
+  TANDEM_INSTANCE decltype(host::batch_norm_forward<T>) host::batch_norm_forward<T>;               \
+  TANDEM_INSTANCE decltype(host::batch_norm_input_gradient<T>) host::batch_norm_input_gradient<T>; \
+  TANDEM_INSTANCE decltype(host::batch_norm_parameter_gradient<T>)                                 \
+      host::batch_norm_parameter_gradient<T>;                                                      \
+  TANDEM_INSTANCE decltype(host::batch_norm_statistics<T>) host::batch_norm_statistics<T>;         \
+  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_forward<T>)                                 \
+      host::batch_norm_evaluation_forward<T>;                                                      \
+  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_input_gradient<T>)                          \
+      host::batch_norm_evaluation_input_gradient<T>;                                               \
+  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_parameter_gradient<T>)                      \
+      host::batch_norm_evaluation_parameter_gradient<T>;                                           \
+  TANDEM_INSTANCE decltype(host::concat_forward<T>) host::concat_forward<T>;                       \
+  TANDEM_INSTANCE decltype(host::concat_gradient<T>) host::concat_gradient<T>;                     \
+  TANDEM_INSTANCE decltype(host::convolution_forward<T>) host::convolution_forward<T>;             \
+  TANDEM_INSTANCE decltype(host::convolution_input_gradient<T>)                                    \
+      host::convolution_input_gradient<T>;                                                         \
+  TANDEM_INSTANCE decltype(host::convolution_weight_gradient<T>)                                   \
+      host::convolution_weight_gradient<T>;                                                        \
+  TANDEM_INSTANCE decltype(host::dropout_forward<T>) host::dropout_forward<T>;                     \
+  TANDEM_INSTANCE decltype(host::dropout_gradient<T>) host::dropout_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::drop_columns<T>) host::drop_columns<T>;                           \
+  TANDEM_INSTANCE decltype(host::fill<T>) host::fill<T>;                                           \
+  TANDEM_INSTANCE decltype(host::copy<T>) host::copy<T>;                                           \
+  TANDEM_INSTANCE decltype(host::sum<T>) host::sum<T>;                                             \
+  TANDEM_INSTANCE decltype(host::axpby<T>) host::axpby<T>;                                         \
+  TANDEM_INSTANCE decltype(host::gemm<T>) host::gemm<T>;                                           \
+  TANDEM_INSTANCE decltype(host::global_avg_pool_forward<T>) host::global_avg_pool_forward<T>;     \
+  TANDEM_INSTANCE decltype(host::global_avg_pool_gradient<T>) host::global_avg_pool_gradient<T>;   \
+  TANDEM_INSTANCE decltype(host::add_rows<T>) host::add_rows<T>;                                   \
+  TANDEM_INSTANCE decltype(host::copy_rows<T>) host::copy_rows<T>;                                 \
+  TANDEM_INSTANCE decltype(host::sum_gradient_rows<T>) host::sum_gradient_rows<T>;                 \
+  TANDEM_INSTANCE decltype(host::group_norm_weight_gradient<T>)                                    \
+      host::group_norm_weight_gradient<T>;                                                         \
+  TANDEM_INSTANCE decltype(host::linear_forward<T>) host::linear_forward<T>;                       \
+  TANDEM_INSTANCE decltype(host::linear_input_gradient<T>) host::linear_input_gradient<T>;         \
+  TANDEM_INSTANCE decltype(host::linear_weight_gradient<T>) host::linear_weight_gradient<T>;       \
+  TANDEM_INSTANCE decltype(host::add_map_bias<T>) host::add_map_bias<T>;                           \
+  TANDEM_INSTANCE decltype(host::map_bias_gradient<T>) host::map_bias_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::max_pool_forward<T>) host::max_pool_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::max_pool_gradient<T>) host::max_pool_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::product_forward<T>) host::product_forward<T>;                     \
+  TANDEM_INSTANCE decltype(host::product_gradient<T>) host::product_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::rows_to_times<T>) host::rows_to_times<T>;                         \
+  TANDEM_INSTANCE decltype(host::add_state_gradient<T>) host::add_state_gradient<T>;               \
+  TANDEM_INSTANCE decltype(host::lstm_row<T>) host::lstm_row<T>;                                   \
+  TANDEM_INSTANCE decltype(host::lstm_row_gradient<T>) host::lstm_row_gradient<T>;                 \
+  TANDEM_INSTANCE decltype(host::gru_row<T>) host::gru_row<T>;                                     \
+  TANDEM_INSTANCE decltype(host::gru_row_gradient<T>) host::gru_row_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::rotate<T>) host::rotate<T>;                                       \
+  TANDEM_INSTANCE decltype(host::swiglu_forward<T>) host::swiglu_forward<T>;                       \
+  TANDEM_INSTANCE decltype(host::swiglu_gradient<T>) host::swiglu_gradient<T>;                     \
+  TANDEM_INSTANCE decltype(host::softmax_forward<T>) host::softmax_forward<T>;                     \
+  TANDEM_INSTANCE decltype(host::softmax_gradient<T>) host::softmax_gradient<T>;                   \
+  TANDEM_INSTANCE decltype(host::softmax_cross_entropy_forward<T>)                                 \
+      host::softmax_cross_entropy_forward<T>;                                                      \
+  TANDEM_INSTANCE decltype(host::softmax_cross_entropy_gradient<T>)                                \
+      host::softmax_cross_entropy_gradient<T>;                                                     \
+  TANDEM_INSTANCE decltype(host::subsample_forward<T>) host::subsample_forward<T>;                 \
+  TANDEM_INSTANCE decltype(host::subsample_gradient<T>) host::subsample_gradient<T>;               \
+  TANDEM_INSTANCE decltype(host::batch_norm_local_sums<T>) host::batch_norm_local_sums<T>;         \
+  TANDEM_INSTANCE decltype(host::batch_norm_local_gradient_sums<T>)                                \
+      host::batch_norm_local_gradient_sums<T>;                                                     \
+  TANDEM_INSTANCE decltype(host::batch_norm_joint_input_gradient<T>)                               \
+      host::batch_norm_joint_input_gradient<T>;                                                    \
+  TANDEM_INSTANCE decltype(host::last_row_forward<T>) host::last_row_forward<T>;                   \
+  TANDEM_INSTANCE decltype(host::mean_over_time_forward<T>) host::mean_over_time_forward<T>;       \
+  TANDEM_INSTANCE decltype(host::vocabulary_rows<T>) host::vocabulary_rows<T>;                     \
+  TANDEM_INSTANCE decltype(host::all_finite<T>) host::all_finite<T>;                               \
+  TANDEM_INSTANCE decltype(host::embedding_forward<T, T>) host::embedding_forward<T, T>;           \
+  TANDEM_INSTANCE decltype(host::embedding_gradient<T, T>) host::embedding_gradient<T, T>;         \
+  TANDEM_INSTANCE decltype(host::positions_forward<T, T>) host::positions_forward<T, T>;           \
+  TANDEM_INSTANCE decltype(host::positions_gradient<T, T>) host::positions_gradient<T, T>;         \
+  TANDEM_INSTANCE decltype(host::embedding_gradient_rows<T, T>)                                    \
+      host::embedding_gradient_rows<T, T>;                                                         \
+  TANDEM_INSTANCE decltype(host::group_norm_forward<T, T>) host::group_norm_forward<T, T>;         \
+  TANDEM_INSTANCE decltype(host::group_norm_gradient<T, T>) host::group_norm_gradient<T, T>;       \
+  TANDEM_INSTANCE decltype(host::gather_sample<T, T>) host::gather_sample<T, T>;                   \
+  TANDEM_INSTANCE decltype(host::target_logits<T, T>) host::target_logits<T, T>;                   \
+  TANDEM_INSTANCE decltype(host::add_target_input_gradient<T, T>)                                  \
+      host::add_target_input_gradient<T, T>;                                                       \
+  TANDEM_INSTANCE decltype(host::spread_sample<T, T>) host::spread_sample<T, T>;                   \
+  TANDEM_INSTANCE decltype(host::spread_sample_rows<T, T>) host::spread_sample_rows<T, T>;         \
+  TANDEM_INSTANCE decltype(host::norm_forward<true, T, T>) host::norm_forward<true, T, T>;         \
+  TANDEM_INSTANCE decltype(host::norm_forward<false, T, T>) host::norm_forward<false, T, T>;       \
+  TANDEM_INSTANCE decltype(host::norm_gradient<true, T, T>) host::norm_gradient<true, T, T>;       \
+  TANDEM_INSTANCE decltype(host::norm_gradient<false, T, T>) host::norm_gradient<false, T, T>;     \
+  TANDEM_INSTANCE decltype(host::update<T, SgdUpdate<T>>) host::update<T, SgdUpdate<T>>;           \
+  TANDEM_INSTANCE decltype(host::update<T, AdamUpdate<T>>) host::update<T, AdamUpdate<T>>;         \
+  TANDEM_INSTANCE decltype(host::update<T, AverageUpdate<T, 2>>)                                   \
+      host::update<T, AverageUpdate<T, 2>>;
+
+// Of the type of weights.
+#define TANDEM_WEIGHTS_OF(P)                                                                     \
+  TANDEM_INSTANCE decltype(detail::all_checkpoint_tensors<P>) detail::all_checkpoint_tensors<P>; \
+  TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
+  TANDEM_INSTANCE decltype(detail::average_tensors<P>) detail::average_tensors<P>;               \
+  TANDEM_INSTANCE decltype(detail::named_parameters<P>) detail::named_parameters<P>;             \
+  TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
+  TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
+
+// Of both.
+#define TANDEM_MEMORY_OF(T, P)               \
+  TANDEM_INSTANCE class OperandTables<T, P>; \
+  TANDEM_INSTANCE class MemoryCheck<T, P>;   \
+  TANDEM_INSTANCE class detail::CheckedMemory<T, P>;
+
+// Kernels on images whose channels are next to each other.
+#define TANDEM_CHANNELS_OF(T)                                                        \
+  TANDEM_INSTANCE decltype(host::channels_last::attention_forward<T>)                \
+      host::channels_last::attention_forward<T>;                                     \
+  TANDEM_INSTANCE decltype(host::channels_last::attention_gradient<T>)               \
+      host::channels_last::attention_gradient<T>;                                    \
+  TANDEM_INSTANCE decltype(host::channels_last::avg_pool_forward<T>)                 \
+      host::channels_last::avg_pool_forward<T>;                                      \
+  TANDEM_INSTANCE decltype(host::channels_last::avg_pool_gradient<T>)                \
+      host::channels_last::avg_pool_gradient<T>;                                     \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_moments<T>)               \
+      host::channels_last::batch_norm_moments<T>;                                    \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_apply<T>)                 \
+      host::channels_last::batch_norm_apply<T>;                                      \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_gradient_sums<T>)         \
+      host::channels_last::batch_norm_gradient_sums<T>;                              \
+  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_input_gradient<T>)        \
+      host::channels_last::batch_norm_input_gradient<T>;                             \
+  TANDEM_INSTANCE decltype(host::channels_last::concat_forward<T>)                   \
+      host::channels_last::concat_forward<T>;                                        \
+  TANDEM_INSTANCE decltype(host::channels_last::concat_gradient<T>)                  \
+      host::channels_last::concat_gradient<T>;                                       \
+  TANDEM_INSTANCE decltype(host::channels_last::dropout_forward<T>)                  \
+      host::channels_last::dropout_forward<T>;                                       \
+  TANDEM_INSTANCE decltype(host::channels_last::dropout_gradient<T>)                 \
+      host::channels_last::dropout_gradient<T>;                                      \
+  TANDEM_INSTANCE decltype(host::channels_last::sum<T>) host::channels_last::sum<T>; \
+  TANDEM_INSTANCE decltype(host::channels_last::relu_forward<T>)                     \
+      host::channels_last::relu_forward<T>;                                          \
+  TANDEM_INSTANCE decltype(host::channels_last::relu_gradient<T>)                    \
+      host::channels_last::relu_gradient<T>;                                         \
+  TANDEM_INSTANCE decltype(host::channels_last::global_avg_pool_forward<T>)          \
+      host::channels_last::global_avg_pool_forward<T>;                               \
+  TANDEM_INSTANCE decltype(host::channels_last::global_avg_pool_gradient<T>)         \
+      host::channels_last::global_avg_pool_gradient<T>;                              \
+  TANDEM_INSTANCE decltype(host::channels_last::add_row_bias<T>)                     \
+      host::channels_last::add_row_bias<T>;                                          \
+  TANDEM_INSTANCE decltype(host::channels_last::subsample_forward<T>)                \
+      host::channels_last::subsample_forward<T>;                                     \
+  TANDEM_INSTANCE decltype(host::channels_last::subsample_gradient<T>)               \
+      host::channels_last::subsample_gradient<T>;                                    \
+  TANDEM_INSTANCE decltype(host::channels_last::vocabulary_rows<T>)                  \
+      host::channels_last::vocabulary_rows<T>;                                       \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_forward<T, unsigned char>)  \
+      host::channels_last::max_pool_forward<T, unsigned char>;                       \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_forward<T, int>)            \
+      host::channels_last::max_pool_forward<T, int>;                                 \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, unsigned char>) \
+      host::channels_last::max_pool_gradient<T, unsigned char>;                      \
+  TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, int>)           \
+      host::channels_last::max_pool_gradient<T, int>;
+
+// Ops.
+#define TANDEM_OPS_OF(T)                                \
+  TANDEM_INSTANCE class host::ConvolutionOp<T, false>;  \
+  TANDEM_INSTANCE class host::ConvolutionOp<T, true>;   \
+  TANDEM_INSTANCE class host::LinearOp<T, false>;       \
+  TANDEM_INSTANCE class host::LinearOp<T, true>;        \
+  TANDEM_INSTANCE class host::BatchNormOp<T>;           \
+  TANDEM_INSTANCE class host::MaxPoolOp<T>;             \
+  TANDEM_INSTANCE class host::EmbeddingOp<T, T>;        \
+  TANDEM_INSTANCE class host::NormOp<T, T, true, true>; \
+  TANDEM_INSTANCE class host::AttentionOp<T, T, host::AttentionByRow<T>>;
+
+#define TANDEM_ONEDNN_OPS_OF(T)                          \
+  TANDEM_INSTANCE class onednn::ConvolutionOp<T, false>; \
+  TANDEM_INSTANCE class onednn::ConvolutionOp<T, true>;  \
+  TANDEM_INSTANCE class onednn::LinearOp<T, false>;      \
+  TANDEM_INSTANCE class onednn::LinearOp<T, true>;       \
+  TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
+
+// Messages between threads.
+#define TANDEM_MESSAGES_OF(T)                                                                   \
+  TANDEM_INSTANCE void ThreadsCommunicator::send(std::span<T const>, int, host::Queue&, Label); \
+  TANDEM_INSTANCE void ThreadsCommunicator::receive(std::span<T>, int, host::Queue&, Label);    \
+  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum,   \
+                                                       host::Queue&, Label);
+
+// What a rank has of its backend alone.
+#define TANDEM_RANK_OF(...)                                          \
+  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                    \
+  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;   \
+  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>; \
+  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                    \
+  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                     \
+  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;
+
+namespace tandem {
+
+TANDEM_KERNELS_OF(float)
+TANDEM_KERNELS_OF(double)
+TANDEM_OPS_OF(float)
+TANDEM_OPS_OF(double)
+TANDEM_MESSAGES_OF(float)
+TANDEM_MESSAGES_OF(double)
+TANDEM_RANK_OF(BasicHost<Portable, Fp32>)
+TANDEM_RANK_OF(BasicHost<Portable, Fp64>)
+TANDEM_WEIGHTS_OF(float)
+TANDEM_WEIGHTS_OF(double)
+TANDEM_MEMORY_OF(float, float)
+TANDEM_MEMORY_OF(double, double)
+
+#if defined(TANDEM_ONEDNN)
+TANDEM_MEMORY_OF(BFloat16, float)
+TANDEM_ONEDNN_OPS_OF(float)
+TANDEM_ONEDNN_OPS_OF(BFloat16)
+TANDEM_MESSAGES_OF(BFloat16)
+TANDEM_RANK_OF(BasicHost<OneDnn, Fp32>)
+TANDEM_RANK_OF(BasicHost<OneDnn, Bf16>)
+TANDEM_CHANNELS_OF(float)
+TANDEM_CHANNELS_OF(BFloat16)
+#endif
+
+}  // namespace tandem
+
+#undef TANDEM_RANK_OF
+#undef TANDEM_MESSAGES_OF
+#undef TANDEM_ONEDNN_OPS_OF
+#undef TANDEM_OPS_OF
+#undef TANDEM_CHANNELS_OF
+#undef TANDEM_MEMORY_OF
+#undef TANDEM_WEIGHTS_OF
+#undef TANDEM_KERNELS_OF
+#undef TANDEM_INSTANCE
