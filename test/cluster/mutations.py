@@ -25,27 +25,27 @@ LIMIT = {"rig": 300, "mpi": 120}  # in seconds
 # name: (header, what stands there, what is to stand there, what must fail)
 MUTATIONS = {
     "verdict_stays_here": (  # process 0 does not tell the others
-        "comm/lifeline/judge.hpp", "    peers_.tell_children(frame_of(FrameKind::verdict, verdict));\n", "",
+        "comm/lifeline/judge.hpp", "  peers_.tell_children(frame_of(FrameKind::verdict, verdict));\n", "",
         (LIFELINE_TEST,)),
     "last_verdict_counts": (
-        "comm/lifeline/judge.hpp", "    if (is_decided_) {\n      return;\n    }\n", "", (LIFELINE_TEST,)),
+        "comm/lifeline/judge.hpp", "  if (is_decided_) {\n    return;\n  }\n", "", (LIFELINE_TEST,)),
     "end_not_noticed": (  # of a connection
-        "comm/lifeline/judge.hpp", "    if (counts) {\n", "    if (false && counts) {\n", (LIFELINE_TEST,)),
+        "comm/lifeline/judge.hpp", "  if (counts) {\n", "  if (false && counts) {\n", (LIFELINE_TEST,)),
     "silence_not_noticed": (
         "comm/lifeline/lifeline.hpp", "now - peer.heard > options_.silence && !peer.is_done", "false && !peer.is_done",
         (LIFELINE_TEST,)),
     "goodbye_not_heard": (  # who has done all is missed
-        "comm/lifeline/lifeline.hpp", "peer.is_done = true;\n    }\n  }", "peer.is_done = false;\n    }\n  }", (LIFELINE_TEST,)),
+        "comm/lifeline/lifeline.hpp", "peer.is_done = true;\n  }\n}", "peer.is_done = false;\n  }\n}", (LIFELINE_TEST,)),
     "who_left_is_not_missed": (  # by those who go on
         "comm/lifeline/lifeline.hpp", "if (left.works < works) {", "if (false) {", (LIFELINE_TEST,)),
     "exit_is_not_told": (
         "comm/mpi/session.hpp", "        if (!one.call(one.context)) {", "        if (false) {", ("rig", "--only", "quit")),
     "answers_stay_between": (  # in a tree
-        "comm/lifeline/judge.hpp", "      append(parent->out, frame);\n", "", (LIFELINE_TEST,)),
+        "comm/lifeline/judge.hpp", "    append(parent->out, frame);\n", "", (LIFELINE_TEST,)),
     "silent_process_waits": (  # a stream of its rank may wait for another
         "comm/lifeline/inquiry.hpp", "if (!answers(further.to_blame())) {", "if (false) {", (INQUIRY_TEST,)),
     "first_report_counts": (  # nobody asks who waits for whom
-        "comm/lifeline/inquiry.hpp", "    if (begin == nullptr) {", "    if (begin != nullptr || waits_.empty()) {",
+        "comm/lifeline/inquiry.hpp", "  if (begin == nullptr) {", "  if (begin != nullptr || waits_.empty()) {",
         (INQUIRY_TEST,)),
     "who_has_come_is_missed": (  # as if nobody had come as far
         "comm/lifeline/inquiry.hpp", "found->second.call >= own.call", "found->second.call > own.call", (INQUIRY_TEST,)),
