@@ -135,7 +135,7 @@ inline tandem::Machine machine_named(std::string const& name) {
     return *known;
   }
   if (name.ends_with(".json")) {
-    return read_once(name, &tandem::read_machine<>);
+    return read_once<tandem::Machine>(name, &tandem::read_machine);
   }
   std::string list;
   for (std::string_view const known : tandem::machine_names) {
@@ -148,8 +148,8 @@ inline tandem::Machine machine_named(std::string const& name) {
 /// @p machine with the kernels of --products, if they are given.
 inline tandem::Machine with_products(PlanArguments const& a, tandem::Machine machine) {
   if (!a.products.empty()) {
-    tandem::KernelFit const fitted =
-        tandem::fit_kernels(machine, read_once(a.products, &tandem::read_products<>));
+    tandem::KernelFit const fitted = tandem::fit_kernels(
+        machine, read_once<std::vector<tandem::TimedProduct>>(a.products, &tandem::read_products));
     char text[100] = {};
     std::snprintf(text, sizeof text,
                   ", kernels fitted to %d products, off by %.2g %% and %.2g %% at most",
@@ -164,7 +164,7 @@ inline tandem::Machine with_products(PlanArguments const& a, tandem::Machine mac
 inline tandem::Machine machine_of(PlanArguments const& a) {
   tandem::Machine machine = machine_named(a.machine);
   if (!a.profile.empty()) {
-    machine.inside = read_once(a.profile, &tandem::read_profile<>).message;
+    machine.inside = read_once<tandem::NetworkProfile>(a.profile, &tandem::read_profile).message;
     machine.name += ", links within a node as in " + a.profile;
   }
   if (!a.all_reduces.empty()) {
@@ -183,7 +183,7 @@ inline tandem::Machine machine_of(PlanArguments const& a) {
 /// Of --graph.
 /// @throws std::runtime_error  weights are not told from other bytes, but must be
 inline tandem::GraphFile const& graph_of(PlanArguments const& a) {
-  tandem::GraphFile const& file = read_once(a.graph, &tandem::read_graph_file<>);
+  tandem::GraphFile const& file = read_once<tandem::GraphFile>(a.graph, &tandem::read_graph_file);
   if (!file.knows_weights() && a.mode != placing) {
     throw std::runtime_error{a.graph +
                              " is a placement instance, which does not say what of its bytes are "
@@ -218,8 +218,10 @@ inline tandem::CostGraph costs_of(PlanArguments const& a, int samples) {
                                 a.precision, samples);
   }
   if (!a.profile.empty()) {
-    return with_time(tandem::measured_costs(read_once(a.profile, &tandem::read_profile<>), samples),
-                     a.profile);
+    return with_time(
+        tandem::measured_costs(read_once<tandem::NetworkProfile>(a.profile, &tandem::read_profile),
+                               samples),
+        a.profile);
   }
   tandem::CostGraph graph = with_time(graph_of(a).graph, a.graph);
   for (tandem::CostNode& node : graph.node) {
