@@ -19,6 +19,9 @@
 #include <tandem/comm/lifeline/meeting.hpp>
 #include <tandem/comm/rendezvous/rendezvous.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/channels_last/attention_mask.hpp>
+#include <tandem/kernels/channels_last/group_norm.hpp>
+#include <tandem/kernels/channels_last/winograd.hpp>
 
 #include <tandem/describe.hpp>
 #include <tandem/images.hpp>
