@@ -15,7 +15,7 @@
 #define TANDEM_INSTANCE extern template
 #endif
 
-// Of an element's type: portable kernels.
+// Portable kernels, by the type of an element.
 #define TANDEM_KERNELS_OF(T)                                                                       \
   TANDEM_INSTANCE decltype(host::relu_forward<T>) host::relu_forward<T>;                           \
   TANDEM_INSTANCE decltype(host::relu_gradient<T>) host::relu_gradient<T>;                         \
@@ -120,7 +120,7 @@
   TANDEM_INSTANCE decltype(host::update<T, AverageUpdate<T, 2>>)                                   \
       host::update<T, AverageUpdate<T, 2>>;
 
-// Of the type of weights.
+// Tensors of a checkpoint and sums over ranks, by the type of weights.
 #define TANDEM_WEIGHTS_OF(P)                                                                     \
   TANDEM_INSTANCE decltype(detail::all_checkpoint_tensors<P>) detail::all_checkpoint_tensors<P>; \
   TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
@@ -129,7 +129,7 @@
   TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
   TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
 
-// Of both.
+// A device's memory, by the types of an element and of weights.
 #define TANDEM_MEMORY_OF(T, P)               \
   TANDEM_INSTANCE class OperandTables<T, P>; \
   TANDEM_INSTANCE class MemoryCheck<T, P>;   \
@@ -187,7 +187,7 @@
   TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, int>)           \
       host::channels_last::max_pool_gradient<T, int>;
 
-// Ops.
+// Ops of the portable kernels, then of oneDNN.
 #define TANDEM_OPS_OF(T)                                \
   TANDEM_INSTANCE class host::ConvolutionOp<T, false>;  \
   TANDEM_INSTANCE class host::ConvolutionOp<T, true>;   \

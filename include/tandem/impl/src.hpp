@@ -14,11 +14,12 @@
 #endif
 #define TANDEM_IMPL_SRC
 
+#include <tandem/core/letters_aside.hpp>
+
 #include <tandem/comm/lifeline/inquiry.hpp>
 #include <tandem/comm/lifeline/lifeline.hpp>
 #include <tandem/comm/lifeline/meeting.hpp>
 #include <tandem/comm/rendezvous/rendezvous.hpp>
-#include <tandem/core/config.hpp>
 #include <tandem/kernels/channels_last/attention_mask.hpp>
 #include <tandem/kernels/channels_last/group_norm.hpp>
 #include <tandem/kernels/channels_last/winograd.hpp>
@@ -32,3 +33,5 @@
 #include <tandem/tables.hpp>
 #include <tandem/tandem.hpp>
 #include <tandem/text.hpp>
+
+#include <tandem/core/letters_back.hpp>
