@@ -13404,7 +13404,7 @@ TANDEM_ONCE TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
 TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                                                 Batching const& batching);
 
-/// The same of device @p Program::device.
+/// The plan of device @p Program::device.
 /// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
 /// @param replicas  as batching_with()
 template <class Program>
@@ -13416,7 +13416,7 @@ TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches
                         imported != nullptr ? *imported : rows_of(Whole::table), batching);
 }
 
-/// The same for a device of an asynchronous pipeline.
+/// The plan of a device of an asynchronous pipeline.
 ///
 /// No rows, since the device never comes to the end of one: each_action() says what it does next.
 template <class Program>
@@ -25540,7 +25540,7 @@ struct ClipSets {
 /// Whether some group is clipped apart.
 TANDEM_ONCE TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups);
 
-/// Of a whole network.
+/// Which parameters of a whole network are clipped together.
 /// @param slices  of each parameter: those of one that is whole are 0 but the first
 TANDEM_ONCE TANDEM_COLD ClipSets clip_sets(GraphView network,
                                            std::vector<ParameterGroup> const& groups,
@@ -75264,7 +75264,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #define TANDEM_INSTANCE extern template
 #endif
 
-// Of an element's type: portable kernels.
+// Portable kernels, by the type of an element.
 #define TANDEM_KERNELS_OF(T)                                                                       \
   TANDEM_INSTANCE decltype(host::relu_forward<T>) host::relu_forward<T>;                           \
   TANDEM_INSTANCE decltype(host::relu_gradient<T>) host::relu_gradient<T>;                         \
@@ -75369,7 +75369,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE decltype(host::update<T, AverageUpdate<T, 2>>)                                   \
       host::update<T, AverageUpdate<T, 2>>;
 
-// Of the type of weights.
+// Tensors of a checkpoint and sums over ranks, by the type of weights.
 #define TANDEM_WEIGHTS_OF(P)                                                                     \
   TANDEM_INSTANCE decltype(detail::all_checkpoint_tensors<P>) detail::all_checkpoint_tensors<P>; \
   TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
@@ -75378,7 +75378,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
   TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
 
-// Of both.
+// A device's memory, by the types of an element and of weights.
 #define TANDEM_MEMORY_OF(T, P)               \
   TANDEM_INSTANCE class OperandTables<T, P>; \
   TANDEM_INSTANCE class MemoryCheck<T, P>;   \
@@ -75436,7 +75436,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, int>)           \
       host::channels_last::max_pool_gradient<T, int>;
 
-// Ops.
+// Ops of the portable kernels, then of oneDNN.
 #define TANDEM_OPS_OF(T)                                \
   TANDEM_INSTANCE class host::ConvolutionOp<T, false>;  \
   TANDEM_INSTANCE class host::ConvolutionOp<T, true>;   \

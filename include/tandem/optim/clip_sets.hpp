@@ -35,7 +35,7 @@ struct ClipSets {
 /// Whether some group is clipped apart.
 TANDEM_ONCE TANDEM_COLD bool clips_apart(std::vector<ParameterGroup> const& groups);
 
-/// Of a whole network.
+/// Which parameters of a whole network are clipped together.
 /// @param slices  of each parameter: those of one that is whole are 0 but the first
 TANDEM_ONCE TANDEM_COLD ClipSets clip_sets(GraphView network,
                                            std::vector<ParameterGroup> const& groups,

@@ -113,7 +113,7 @@ TANDEM_ONCE TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
 TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
                                                 Batching const& batching);
 
-/// The same of device @p Program::device.
+/// The plan of device @p Program::device.
 /// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
 /// @param replicas  as batching_with()
 template <class Program>
@@ -125,7 +125,7 @@ TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches
                         imported != nullptr ? *imported : rows_of(Whole::table), batching);
 }
 
-/// The same for a device of an asynchronous pipeline.
+/// The plan of a device of an asynchronous pipeline.
 ///
 /// No rows, since the device never comes to the end of one: each_action() says what it does next.
 template <class Program>

@@ -97,7 +97,7 @@ TANDEM_ONCE void check_epoch_task(EpochTask const& task, std::int64_t samples);
 
 namespace detail {
 
-/// Of numbers that ascend; of an even count the mean of the middle two.
+/// The median of numbers that ascend; of an even count the mean of the middle two.
 TANDEM_ONCE double middle(std::vector<double> const& ascending);
 
 }  // namespace detail

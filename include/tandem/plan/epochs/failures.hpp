@@ -48,7 +48,7 @@ TANDEM_ONCE [[nodiscard]] double goodput(Failures const& failures, int devices, 
 /// @throws ContractError  as seconds_between()
 TANDEM_ONCE [[nodiscard]] double checkpoint_interval(Failures const& failures, int devices);
 
-/// The same share with the best interval.
+/// The share of time that trains with the best interval, checkpoint_interval().
 /// @throws ContractError  as seconds_between()
 TANDEM_ONCE [[nodiscard]] double goodput(Failures const& failures, int devices);
 

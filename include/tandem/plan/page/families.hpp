@@ -41,7 +41,7 @@ TANDEM_ONCE std::string_view family_name(Plan const& plan);
 
 }  // namespace detail
 
-/// Those that have a plan, in a fixed order. @p result outlives them.
+/// The families that have a plan, in a fixed order. @p result outlives them.
 TANDEM_ONCE [[nodiscard]] std::vector<StrategyFamily> strategy_families(SearchResult const& result);
 
 }  // namespace tandem

@@ -45,7 +45,7 @@ TANDEM_ONCE [[nodiscard]] std::string placement_json(CostGraph const& graph,
                                                      GraphPlacement const& placement,
                                                      std::string const& type = {});
 
-/// The same for people: a few lines, then a line a device with its nodes.
+/// A placement for people: a few lines, then a line a device with its nodes.
 TANDEM_ONCE [[nodiscard]] std::string placement_text(CostGraph const& graph,
                                                      PlacementTask const& task,
                                                      GraphPlacement const& placement);

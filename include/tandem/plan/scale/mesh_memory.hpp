@@ -40,18 +40,18 @@ inline double live_of(MeshLayout const& layout, double microbatches) {
 
 }  // namespace detail
 
-/// Of the fullest device. Per weight: 4 bytes (8 in fp64) as the optimizer has it, as many for the
-/// gradient and for each state, as fits<> counts them, and 2 more in bf16 and fp16 for products;
-/// replicas that shard have a part of the states and of the optimizer's weights; of the gradients,
-/// and of two blocks' all; of the weights for products likewise, of which two blocks' are gathered
-/// at a time, as FSDP does (Zhao et al., arXiv:2304.11277, section 3.4). Per block and live
-/// microbatch, with T tokens, b samples, C channels, F between the products, t devices a product,
-/// elements of e bytes: T b (4 C e + masks), over t with sequence_rows, and T b (3 C + C + 2 F) e /
-/// t; separate scores take T² b H (2 e + 1) / t more. Recomputed in full: T b C e of a block, and
-/// one block's all. 1F1B's first device has as many live as the pipeline is deep, interleaved ones
-/// (p - 1) / (p v) more. Of sequences that devices have parts of, T is a part; where they are done
-/// in chunks of time, all chunks are live, gradients of keys and values are carried from one to the
-/// next, and logits are a chunk's.
+/// Bytes of the fullest device. Per weight: 4 bytes (8 in fp64) as the optimizer has it, as many
+/// for the gradient and for each state, as fits<> counts them, and 2 more in bf16 and fp16 for
+/// products; replicas that shard have a part of the states and of the optimizer's weights; of the
+/// gradients, and of two blocks' all; of the weights for products likewise, of which two blocks'
+/// are gathered at a time, as FSDP does (Zhao et al., arXiv:2304.11277, section 3.4). Per block and
+/// live microbatch, with T tokens, b samples, C channels, F between the products, t devices a
+/// product, elements of e bytes: T b (4 C e + masks), over t with sequence_rows, and T b (3 C + C +
+/// 2 F) e / t; separate scores take T² b H (2 e + 1) / t more. Recomputed in full: T b C e of a
+/// block, and one block's all. 1F1B's first device has as many live as the pipeline is deep,
+/// interleaved ones (p - 1) / (p v) more. Of sequences that devices have parts of, T is a part;
+/// where they are done in chunks of time, all chunks are live, gradients of keys and values are
+/// carried from one to the next, and logits are a chunk's.
 /// Source: Korthikanti et al., arXiv:2205.05198, section 4, with e = 2: their 34 s b h is this one.
 TANDEM_ONCE [[nodiscard]] MeshMemory mesh_memory(MeshTask const& task, MeshLayout const& layout);
 

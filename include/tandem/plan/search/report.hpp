@@ -54,8 +54,8 @@ TANDEM_ONCE [[nodiscard]] SearchResult search_all(WorkerSteps const& steps,
                                                   std::vector<int> const& devices,
                                                   SearchSources sources = {});
 
-/// Of plans for one number of devices: data parallel, and the best where workers have more devices
-/// than one. Null where there is none that can win.
+/// The best of plans for one number of devices: the data parallel one, or with @p hybrid the best
+/// whose workers have more devices than one. Null where there is none that can win.
 TANDEM_ONCE [[nodiscard]] Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid);
 
 /// The best plan for the most devices; null where nothing can win.

@@ -115,7 +115,7 @@ TANDEM_ONCE [[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& step
 /// placed, "ModelParallel<Placed<table>>" with what placed_text() declares.
 TANDEM_ONCE [[nodiscard]] std::string strategy_type(Plan const& plan);
 
-/// The same in short, for a table: "ModelParallel<Placed<2 devices>>".
+/// The type in short, for a table: "ModelParallel<Placed<2 devices>>".
 TANDEM_ONCE [[nodiscard]] std::string strategy_label(Plan const& plan);
 
 }  // namespace tandem

@@ -31,7 +31,7 @@ TANDEM_ONCE std::vector<int> accumulated(int batch, bool wide);
 TANDEM_ONCE std::vector<WorkerStrategy> worker_strategies(int devices, int batch,
                                                           bool wide = false);
 
-/// Those of @p plain that gain where no barrier stands between steps, without it.
+/// The strategies of @p plain that gain without a barrier between steps, and then have none.
 TANDEM_ONCE std::vector<WorkerStrategy> unbarred_strategies(
     std::vector<WorkerStrategy> const& plain);
 

@@ -74,7 +74,7 @@ TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& gr
 /// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
 TANDEM_ONCE std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task);
 
-/// The same of one that rewrites the network, and is not refused.
+/// A step of @p worker, which rewrites the network and is not refused.
 TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task);
 
 /// Whether so many devices run PostValidated schedules: those of Host, in one process, whose
@@ -87,8 +87,8 @@ TANDEM_ONCE bool validates_behind(SearchTask const& task, int devices);
 TANDEM_ONCE int best_runs(WorkerStrategy const& worker, WorkerStep const& step,
                           SearchTask const& task);
 
-/// Those that a search tries, in the order in which plans that are as fast stand; where memory is
-/// counted, those of one stage also with runs, see WorkerSteps.
+/// The workers that a search tries, in the order in which plans that are as fast stand; where
+/// memory is counted, those of one stage also with runs, see WorkerSteps.
 TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task);
 
 /// Why workers that rewrite the network cannot be, each kind of them looked at once.

@@ -87,12 +87,12 @@ Bleu bleu_of(std::span<std::string const> translations, std::size_t sentences,
 TANDEM_ONCE [[nodiscard]] Bleu bleu(std::span<std::string const> translations,
                                     std::span<std::string const> references);
 
-/// The same where each sentence has several references: references[k][i] is the k-th of sentence i.
+/// BLEU where each sentence has several references: references[k][i] is the k-th of sentence i.
 /// @throws Error  as above, or there are no references
 TANDEM_ONCE [[nodiscard]] Bleu bleu(std::span<std::string const> translations,
                                     std::span<std::vector<std::string> const> references);
 
-/// The same against the targets of @p data, which is as Pairs.
+/// BLEU against the targets of @p data, which is as Pairs.
 template <class Data>
   requires requires(Data const& data) {
     { data.target(std::int64_t{}) } -> std::convertible_to<std::string_view>;
