@@ -4993,23 +4993,8 @@ class ThreadsCommunicator {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
-    using Element = std::remove_const_t<T>;
-    expects(is_peer(peer), "send: the peer must be another rank of the group");
-    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
-                 label, queue = &stream] {
-      group->send(rank, peer,
-                  {.operation = Operation::send,
-                   .label = label,
-                   .type = &detail::type_mark<Element, void>,
-                   .count = count,
-                   .queue = queue},
-                  [=](detail::MailBox& box) {
-                    std::byte* const to = box.room(count * sizeof(T));
-                    if (count > 0) {
-                      std::memcpy(to, first, count * sizeof(T));
-                    }
-                  });
-    });
+    send({data.data(), nullptr, data.size(), sizeof(T)},
+         &detail::type_mark<std::remove_const_t<T>, void>, peer, stream, label);
   }
 
   /// A message from @p peer; the label is for messages of errors. See SendsAndReceives.
@@ -5020,21 +5005,8 @@ class ThreadsCommunicator {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
-    expects(is_peer(peer), "receive: the peer must be another rank of the group");
-    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
-                 label, queue = &stream] {
-      group->receive(rank, peer,
-                     {.operation = Operation::receive,
-                      .label = label,
-                      .type = &detail::type_mark<T, void>,
-                      .count = count,
-                      .queue = queue},
-                     [=](detail::MailBox& box) {
-                       if (count > 0) {
-                         std::memcpy(first, box.bytes.get(), count * sizeof(T));
-                       }
-                     });
-    });
+    receive({nullptr, data.data(), data.size(), sizeof(T)}, &detail::type_mark<T, void>, peer,
+            stream, label);
   }
 
   /// The sends, which wait for nobody if earlier messages have been received, then the receives.
@@ -5067,6 +5039,18 @@ class ThreadsCommunicator {
     return peer >= 0 && peer < size() && peer != rank_;
   }
 
+  // Elements of a message.
+  struct Elements {
+    void const* from;  // where it is sent
+    void* to;          // where it comes
+    std::size_t count;
+    std::size_t each;  // bytes
+  };
+  TANDEM_ONCE void send(Elements const& data, void const* type, int peer, Stream& stream,
+                        Label label);
+  TANDEM_ONCE void receive(Elements const& data, void const* type, int peer, Stream& stream,
+                           Label label);
+
   template <class T, class Op>
   static void reduce_share(ThreadsGroup const& group, int rank, std::size_t count, Op op) {
     std::array<T const*, max_tree_ranks> inputs;
@@ -5097,6 +5081,47 @@ inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
 
 namespace tandem {
 
+TANDEM_ONCE void ThreadsCommunicator::send(Elements const& data, void const* type, int peer,
+                                           Stream& stream, Label label) {
+  expects(is_peer(peer), "send: the peer must be another rank of the group");
+  stream.post([group = group_, memory = data.from, count = data.count, type, queue = &stream, label,
+               each = static_cast<std::uint16_t>(data.each),
+               rank = static_cast<std::uint8_t>(rank_), other = static_cast<std::uint8_t>(peer)] {
+    group->send(rank, other,
+                {.operation = Operation::send,
+                 .label = label,
+                 .type = type,
+                 .count = count,
+                 .queue = queue},
+                [bytes = count * each, memory](detail::MailBox& box) {
+                  std::byte* const to = box.room(bytes);
+                  if (bytes > 0) {
+                    std::memcpy(to, memory, bytes);
+                  }
+                });
+  });
+}
+
+TANDEM_ONCE void ThreadsCommunicator::receive(Elements const& data, void const* type, int peer,
+                                              Stream& stream, Label label) {
+  expects(is_peer(peer), "receive: the peer must be another rank of the group");
+  stream.post([group = group_, memory = data.to, count = data.count, type, queue = &stream, label,
+               each = static_cast<std::uint16_t>(data.each),
+               rank = static_cast<std::uint8_t>(rank_), other = static_cast<std::uint8_t>(peer)] {
+    group->receive(rank, other,
+                   {.operation = Operation::receive,
+                    .label = label,
+                    .type = type,
+                    .count = count,
+                    .queue = queue},
+                   [bytes = count * each, memory](detail::MailBox& box) {
+                     if (bytes > 0) {
+                       std::memcpy(memory, box.bytes.get(), bytes);
+                     }
+                   });
+  });
+}
+
 TANDEM_ONCE void ThreadsCommunicator::barrier(Stream& stream, Label label) {
   stream.post([group = group_, rank = rank_, label, queue = &stream] {
     group->meet(rank, {.operation = Operation::barrier, .label = label, .queue = queue});
@@ -5110,23 +5135,16 @@ TANDEM_ONCE void ThreadsCommunicator::barrier(Stream& stream, Label label) {
 
 namespace tandem {
 
-/// Ranks are threads of this process, on the host; at most 256.
-template <int Ranks>
-class ThreadsTransport {
-  static_assert(detail::OneProcessHolds<Ranks>::value);
+namespace detail {
 
+/// A ThreadsTransport but for its type.
+class ThreadsRanks {
  public:
   using Communicator = ThreadsCommunicator;
 
-  /// @throws ContractError  the time-out is not positive, or there are several processes
-  /// @throws ContractError  a group names a rank twice, or one that there is not
-  explicit ThreadsTransport(TransportOptions const& options)
-      : group_{ranks_of<Ranks>(options), threads_options(options)}, sets_{options.groups} {
-    detail::check_groups(sets_, group_.size());
-    for (RankSet const& set : sets_) {
-      groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
-    }
-  }
+  TANDEM_ONCE ThreadsRanks(int ranks, TransportOptions const& options);
+  ThreadsRanks(ThreadsRanks const&) = delete;
+  ThreadsRanks& operator=(ThreadsRanks const&) = delete;
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
@@ -5140,10 +5158,7 @@ class ThreadsTransport {
 
   /// The end of @p rank in options.groups[@p group], which numbers its members anew.
   /// @throws ContractError  there is no such group, or the rank is no member of it
-  [[nodiscard]] Communicator communicator(int rank, int group) {
-    int const position = detail::member_of(sets_, rank, group);
-    return groups_[static_cast<std::size_t>(group)]->communicator(position);
-  }
+  TANDEM_ONCE [[nodiscard]] Communicator communicator(int rank, int group);
 
   /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
   [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
@@ -5160,6 +5175,20 @@ class ThreadsTransport {
   ThreadsGroup group_;  // of all
   std::vector<RankSet> sets_;
   std::vector<std::unique_ptr<ThreadsGroup>> groups_;
+};
+
+}  // namespace detail
+
+/// Ranks are threads of this process, on the host; at most 256.
+template <int Ranks>
+class ThreadsTransport : public detail::ThreadsRanks {
+  static_assert(detail::OneProcessHolds<Ranks>::value);
+
+ public:
+  /// @throws ContractError  the time-out is not positive, or there are several processes
+  /// @throws ContractError  a group names a rank twice, or one that there is not
+  explicit ThreadsTransport(TransportOptions const& options)
+      : ThreadsRanks{ranks_of<Ranks>(options), options} {}
 };
 
 /// A strategy of one device starts no group.
@@ -5187,6 +5216,27 @@ class RecordingTransport : public ThreadsTransport<Ranks> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ThreadsRanks::ThreadsRanks(int ranks, TransportOptions const& options)
+    : group_{ranks, threads_options(options)}, sets_{options.groups} {
+  check_groups(sets_, group_.size());
+  for (RankSet const& set : sets_) {
+    groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
+  }
+}
+
+TANDEM_ONCE ThreadsCommunicator ThreadsRanks::communicator(int rank, int group) {
+  int const position = member_of(sets_, rank, group);
+  return groups_[static_cast<std::size_t>(group)]->communicator(position);
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/core/philox.hpp
 
@@ -6477,6 +6527,8 @@ template <Dataset D>
   return false;
 }
 
+TANDEM_ONCE EpochOrder order_without_buckets(std::int64_t size, LoaderOptions const& options);
+
 }  // namespace detail
 
 /// Bytes of what epoch_order() gives: 8 a sample where that is a table, else none.
@@ -6493,21 +6545,16 @@ template <Dataset D>
 /// @throws std::bad_alloc
 template <Dataset D>
 [[nodiscard]] EpochOrder epoch_order(D const& data, LoaderOptions const& options) {
-  if (epoch_order_bytes(data, options) == 0) {
-    return options.shuffle ? EpochOrder{KeyedPermutation{data.size(), options.seed, options.epoch}}
-                           : EpochOrder{data.size()};
-  }
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
   if constexpr (BucketedDataset<D>) {
     if (detail::is_in_buckets(data, options)) {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
       bucketed_order(
           order, [&](std::int64_t sample) { return detail::bucket_of_sample(data, sample); },
           data.buckets(), options.batch, options.seed, options.epoch);
       return EpochOrder{std::move(order)};
     }
   }
-  shuffled_order(order, options.seed, options.epoch);
-  return EpochOrder{std::move(order)};
+  return detail::order_without_buckets(data.size(), options);
 }
 
 /// The share of the rows of an epoch's batches, of both inputs if there are two, that is padding;
@@ -6542,6 +6589,26 @@ template <Dataset D>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE EpochOrder order_without_buckets(std::int64_t size, LoaderOptions const& options) {
+  if (!options.shuffle) {
+    return EpochOrder{size};
+  }
+  if (size > EpochOrder::most_in_table) {
+    return EpochOrder{KeyedPermutation{size, options.seed, options.epoch}};
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  shuffled_order(order, options.seed, options.epoch);
+  return EpochOrder{std::move(order)};
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -7059,6 +7126,42 @@ TANDEM_ONCE bool BatchProgress::fill() {
 /// @file
 /// Batch: some samples of a dataset side by side; BatchReader: how they come there.
 
+// ---- tandem/core/function_ref.hpp
+
+/// @file
+/// FunctionRef: a function of the caller's, for code that is compiled once, whatever its type is.
+
+namespace tandem {
+
+template <class Signature>
+class FunctionRef;
+
+/// Refers to what it is made of, which outlives it; as std::function_ref of C++26.
+template <class R, class... Arguments>
+class FunctionRef<R(Arguments...)> {
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
+             std::is_invocable_r_v<R, F&, Arguments...>)
+  FunctionRef(F&& f)
+  noexcept  // NOLINT: for a lambda in a call
+      : f_{const_cast<void*>(static_cast<void const*>(std::addressof(f)))},
+        call_{[](void* object, Arguments... arguments) -> R {
+          return (*static_cast<std::remove_reference_t<F>*>(object))(
+              static_cast<Arguments>(arguments)...);
+        }} {}
+
+  R operator()(Arguments... arguments) const {
+    return call_(f_, static_cast<Arguments>(arguments)...);
+  }
+
+ private:
+  void* f_;
+  R (*call_)(void*, Arguments...);
+};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// Samples side by side: x is (size, shape().elements()), y is (size, targets()), both contiguous.
@@ -7109,9 +7212,34 @@ struct BatchSlot {
   }
 };
 
-/// Reads samples of a dataset into a BatchSlot, one behind the other.
+/// Reads samples into a BatchSlot, one behind the other.
+template <class Scalar, class Target>
+class SampleReader {
+ public:
+  using Slot = BatchSlot<Scalar, Target>;
+  using Order = EpochOrder;
+
+  virtual ~SampleReader() = default;
+
+  /// Of the longest sample.
+  [[nodiscard]] virtual std::size_t sample_bytes() const = 0;
+
+  /// Memory for @p samples of them, and the lengths of a batch of @p all.
+  virtual void allocate(Slot& slot, std::size_t samples, std::size_t all) const = 0;
+
+  /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
+  virtual void prepare(Slot& slot, Order const& order) const = 0;
+
+  /// Reads samples [begin, end) of a slot that is prepared, all of its part; several readers may,
+  /// each its own.
+  /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
+  virtual bool read(Slot& slot, Order const& order, int begin, int end,
+                    FunctionRef<bool(std::int64_t)> goes_on) = 0;
+};
+
+/// Those of a dataset.
 template <Dataset D, class Scalar>
-class BatchReader {
+class BatchReader final : public SampleReader<Scalar, typename D::Target> {
  public:
   using Target = typename D::Target;
   using Input = DataInput<D>;
@@ -7132,13 +7260,11 @@ class BatchReader {
     }
   }
 
-  /// Of the longest sample.
-  [[nodiscard]] std::size_t sample_bytes() const {
+  [[nodiscard]] std::size_t sample_bytes() const override {
     return (elements_ + second_) * sizeof(Scalar) + targets_ * sizeof(Target);
   }
 
-  /// Memory for @p samples of them, and the lengths of a batch of @p all.
-  void allocate(Slot& slot, std::size_t samples, std::size_t all) const {
+  void allocate(Slot& slot, std::size_t samples, std::size_t all) const override {
     slot.x.resize(samples * elements_);
     slot.y.resize(samples * targets_);
     slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? all : 0);
@@ -7146,8 +7272,7 @@ class BatchReader {
     slot.second_lengths.resize(PairDataset<D> ? all : 0);
   }
 
-  /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
-  void prepare(Slot& slot, Order const& order) const {
+  void prepare(Slot& slot, Order const& order) const override {
     if constexpr (PairDataset<D>) {
       slot.time = longest(
           slot, order, data_.shape()[0], [this](std::int64_t index) { return data_.length(index); },
@@ -7160,11 +7285,8 @@ class BatchReader {
     }
   }
 
-  /// Reads samples [begin, end) of a slot that is prepared, all of its part; several readers may,
-  /// each its own.
-  /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
-  template <class GoesOn>
-  bool read(Slot& slot, Order const& order, int begin, int end, GoesOn const& goes_on) {
+  bool read(Slot& slot, Order const& order, int begin, int end,
+            FunctionRef<bool(std::int64_t)> goes_on) override {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
       if (!goes_on(position)) {
@@ -7370,30 +7492,57 @@ TANDEM_ONCE void ReadWatch::look(StallLimit const& limit, EpochOrder const& orde
 
 #endif
 
+// ---- tandem/data/sample_source.hpp
+
+/// @file
+/// SampleSource: a dataset of whatever type, for code that is compiled once.
+
 namespace tandem {
 
-namespace detail {
+/// @tparam Scalar  what samples are converted to
+template <class Scalar, class Target>
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
 
-template <class D>
-struct LoadedInputOf {
-  using type = float;
+  [[nodiscard]] virtual std::int64_t size() const = 0;
+  [[nodiscard]] virtual Shape shape() const = 0;
+  /// epoch_order_bytes() and epoch_order()
+  [[nodiscard]] virtual std::size_t order_bytes(LoaderOptions const& options) const = 0;
+  [[nodiscard]] virtual EpochOrder order(LoaderOptions const& options) const = 0;
+  /// One for each thread that reads.
+  [[nodiscard]] virtual std::unique_ptr<SampleReader<Scalar, Target>> reader(
+      LoaderOptions const& options) const = 0;
 };
-template <Dataset D>
-struct LoadedInputOf<D> {
-  using type = DataInput<D>;
-};
-template <class D>
-using LoadedInput = typename LoadedInputOf<D>::type;
 
-}  // namespace detail
+/// What is the same for a dataset wherever it is read. @tparam Base  a SampleSource
+template <Dataset D, class Scalar, class Base = SampleSource<Scalar, typename D::Target>>
+class SampleSourceOf : public Base {
+ public:
+  /// @param data  outlives this, and what it gives
+  explicit SampleSourceOf(D const& data) : data_{data} {}
 
-/// The primary template is the error path: D is no Dataset.
-template <class D, class Scalar = detail::LoadedInput<D>>
-class Loader {
-  static_assert(Dataset<D>,
-                "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
-                "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
+  [[nodiscard]] std::int64_t size() const override { return data_.size(); }
+  [[nodiscard]] Shape shape() const override { return data_.shape(); }
+  [[nodiscard]] std::size_t order_bytes(LoaderOptions const& options) const override {
+    return epoch_order_bytes(data_, options);
+  }
+  [[nodiscard]] EpochOrder order(LoaderOptions const& options) const override {
+    return epoch_order(data_, options);
+  }
+  [[nodiscard]] std::unique_ptr<SampleReader<Scalar, typename D::Target>> reader(
+      LoaderOptions const& options) const override {
+    return std::make_unique<BatchReader<D, Scalar>>(data_, options.augment, options.seed,
+                                                    options.epoch);
+  }
+
+ protected:
+  D const& data_;
 };
+
+}  // namespace tandem
+
+namespace tandem {
 
 /// Reads a dataset's samples in the order of (seed, epoch), and of (seed, epoch, batch) where it
 /// has length buckets, into a ring of three batches.
@@ -7408,14 +7557,14 @@ class Loader {
 /// @throws Error          there is no memory for them, or no thread
 /// @throws ContractError  options.batch < 1, epoch outside [0, 2^32), first outside [0, size()], or
 ///                        threads outside [1, 256]
-template <Dataset D, class Scalar>
-class Loader<D, Scalar> {
+template <class Scalar, class TargetType>
+class BatchLoader {
  public:
-  using Target = typename D::Target;
+  using Target = TargetType;
   using BatchType = Batch<Scalar, Target>;
 
-  /// Starts to read. @p data must live, unchanged, until the Loader is gone.
-  Loader(D const& data, LoaderOptions options)
+  /// Starts to read. What @p data is of must live, unchanged, until this is gone.
+  BatchLoader(SampleSource<Scalar, Target> const& data, LoaderOptions const& options)
       : options_{checked(options, data.size())},
         // Four pieces a thread: one that is slow keeps the others waiting for no longer.
         progress_{options.first,
@@ -7425,19 +7574,18 @@ class Loader<D, Scalar> {
                   options.parts(options.batch).size(),
                   options.threads == 1 ? 1 : 4 * options.threads} {
     for (int i = 0; i < options_.threads; ++i) {
-      workers_.push_back(std::make_unique<Worker>(data, options_));
+      workers_.push_back(std::make_unique<Worker>(data.reader(options_)));
     }
     allocate(data);
     start();
   }
-  Loader(D const&&, LoaderOptions) = delete;
 
   /// Stops reading within one sample's time; in a child of fork(), where nobody reads, it does
   /// nothing.
-  ~Loader() { stop(); }
+  ~BatchLoader() { stop(); }
 
-  Loader(Loader const&) = delete;
-  Loader& operator=(Loader const&) = delete;
+  BatchLoader(BatchLoader const&) = delete;
+  BatchLoader& operator=(BatchLoader const&) = delete;
 
   /// Waits for the next batch; false at the end of the epoch, and @p batch is then empty. A read
   /// that does not return is reported: see OnStall.
@@ -7445,24 +7593,7 @@ class Loader<D, Scalar> {
   /// The batch's memory is the Loader's, and holds until the following next().
   /// @throws whatever the dataset's read threw, after the batches that precede it, and ever after
   /// @throws ContractError  this is a child of fork()
-  [[nodiscard]] bool next(BatchType& batch) {
-    process_.expect_own("Loader::next()", "Loader");
-    std::unique_lock lock{mutex_};
-    if (lent_) {
-      lent_ = false;
-      progress_.take();
-      changed_.notify_all();
-    }
-    await(lock, [this] { return progress_.is_filled() || working_ == 0; });
-    batch = {};
-    if (progress_.is_filled()) {
-      batch = ring_[progress_.filled_slot()].batch();
-      lent_ = true;
-    } else if (error_ != nullptr) {
-      std::rethrow_exception(error_);
-    }
-    return lent_;
-  }
+  [[nodiscard]] bool next(BatchType& batch);
 
   /// How an error names the samples of @p batch that are here, the first of which is sample 0.
   [[nodiscard]] SampleNames names(BatchType const& batch) const {
@@ -7475,33 +7606,14 @@ class Loader<D, Scalar> {
 
   /// A thread with what is its own.
   struct Worker {
-    Worker(D const& data, LoaderOptions const& options)
-        : reader{data, options.augment, options.seed, options.epoch} {}
+    explicit Worker(std::unique_ptr<SampleReader<Scalar, Target>> own) : reader{std::move(own)} {}
 
-    BatchReader<D, Scalar> reader;
+    std::unique_ptr<SampleReader<Scalar, Target>> reader;
     ReadWatch watch;
     std::thread thread;
   };
 
-  template <class = void>
-  void allocate(D const& data) {
-    auto const samples = static_cast<std::size_t>(data.size());
-    std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
-    auto const read = static_cast<std::size_t>(
-        largest_part(static_cast<std::int64_t>(samples), static_cast<int>(batch)));
-    std::size_t const bytes =
-        epoch_order_bytes(data, options_) + slots * read * workers_.front()->reader.sample_bytes();
-    detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
-    try {
-      order_ = epoch_order(data, options_);
-      for (Slot& slot : ring_) {
-        workers_.front()->reader.allocate(slot, read, batch);
-      }
-    } catch (std::bad_alloc const&) {
-      throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
-                  " bytes, for three batches and the order of the samples; use a smaller batch"};
-    }
-  }
+  void allocate(SampleSource<Scalar, Target> const& data);
 
   // Of a batch of this size, and of the last one of the epoch.
   [[nodiscard]] int largest_part(std::int64_t samples, int batch) const {
@@ -7510,93 +7622,17 @@ class Loader<D, Scalar> {
     return std::max(options_.parts(batch).size(), options_.parts(last).size());
   }
 
-  template <class = void>
-  TANDEM_COLD void start() {
-    for (std::unique_ptr<Worker> const& worker : workers_) {
-      try {
-        std::unique_lock const lock{mutex_};
-        worker->thread = std::thread{[this, own = worker.get()] { work(*own); }};
-        ++working_;
-      } catch (std::system_error const& error) {
-        stop();
-        throw detail::no_more_threads(
-            options_.threads == 1 ? std::string{"a Loader reads ahead on a thread of its own"}
-                                  : "a Loader reads ahead on " + std::to_string(options_.threads) +
-                                        " threads of its own (LoaderOptions::threads, "
-                                        "TrainerOptions::loader_threads)",
-            error);
-      }
-    }
-  }
+  TANDEM_COLD void start();
 
-  TANDEM_COLD void stop() {
-    if (!process_.is_own()) {
-      return;
-    }
-    {
-      std::unique_lock lock{mutex_};
-      stop_ = true;
-      changed_.notify_all();
-      await(lock, [this] { return working_ == 0; });
-    }
-    for (std::unique_ptr<Worker> const& worker : workers_) {
-      if (worker->thread.joinable()) {
-        worker->thread.join();
-      }
-    }
-  }
+  TANDEM_COLD void stop();
 
   /// A thread: opens batches and reads pieces of them until there are no more.
-  void work(Worker& own) noexcept {
-    std::unique_lock lock{mutex_};
-    auto const is_over = [this] { return !progress_.has_piece() && progress_.next_size() == 0; };
-    while (true) {
-      changed_.wait(lock, [&] {
-        bool const has_work = progress_.has_piece() || progress_.may_open() || is_over();
-        return stop_ || error_ != nullptr || (!opening_ && has_work);
-      });
-      if (stop_ || error_ != nullptr || is_over()) {
-        break;
-      }
-      progress_.has_piece() ? read_piece(own, lock) : open_batch(own, lock);
-      own.watch.idle();
-    }
-    --working_;
-    changed_.notify_all();
-  }
+  void work(Worker& own) noexcept;
 
   /// With the lock but in the middle, as what follows.
-  void open_batch(Worker& own, std::unique_lock<std::mutex>& lock) {
-    Slot& slot = ring_[progress_.next_slot()];
-    slot.first = progress_.next_position();
-    slot.size = progress_.next_size();
-    slot.part = options_.parts(slot.size);
-    opening_ = true;
-    bool const is_open = without(lock, slot.first, [&] {
-      own.watch.at(slot.first);
-      own.reader.prepare(slot, order_);
-      return true;
-    });
-    opening_ = false;
-    if (is_open) {
-      progress_.open(slot.part);
-    }
-    changed_.notify_all();
-  }
+  void open_batch(Worker& own, std::unique_lock<std::mutex>& lock);
 
-  void read_piece(Worker& own, std::unique_lock<std::mutex>& lock) {
-    BatchProgress::Piece const piece = progress_.claim();
-    Slot& slot = ring_[piece.slot];
-    bool const is_read = without(lock, slot.first + piece.begin, [&] {
-      return own.reader.read(slot, order_, piece.begin, piece.end, [&](std::int64_t position) {
-        own.watch.at(position);
-        return !stop_;
-      });
-    });
-    if (is_read && progress_.finish(piece)) {
-      changed_.notify_all();
-    }
-  }
+  void read_piece(Worker& own, std::unique_lock<std::mutex>& lock);
 
   /// Runs @p read without the lock; an error is noted as that of @p position, since pieces of lower
   /// ones, whose errors come first, have been claimed before.
@@ -7649,6 +7685,169 @@ class Loader<D, Scalar> {
   std::atomic<bool> stop_ = false;  // also read without the lock, between samples
   detail::UnlessForked<std::vector<std::unique_ptr<Worker>>> held_workers_;
   std::vector<std::unique_ptr<Worker>>& workers_ = *held_workers_;
+};
+
+template <class Scalar, class TargetType>
+bool BatchLoader<Scalar, TargetType>::next(BatchType& batch) {
+  process_.expect_own("Loader::next()", "Loader");
+  std::unique_lock lock{mutex_};
+  if (lent_) {
+    lent_ = false;
+    progress_.take();
+    changed_.notify_all();
+  }
+  await(lock, [this] { return progress_.is_filled() || working_ == 0; });
+  batch = {};
+  if (progress_.is_filled()) {
+    batch = ring_[progress_.filled_slot()].batch();
+    lent_ = true;
+  } else if (error_ != nullptr) {
+    std::rethrow_exception(error_);
+  }
+  return lent_;
+}
+
+template <class Scalar, class TargetType>
+void BatchLoader<Scalar, TargetType>::allocate(SampleSource<Scalar, Target> const& data) {
+  auto const samples = static_cast<std::size_t>(data.size());
+  std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
+  auto const read = static_cast<std::size_t>(
+      largest_part(static_cast<std::int64_t>(samples), static_cast<int>(batch)));
+  std::size_t const bytes =
+      data.order_bytes(options_) + slots * read * workers_.front()->reader->sample_bytes();
+  detail::MemoryClaim const claim{static_cast<std::int64_t>(bytes), "a Loader"};
+  try {
+    order_ = data.order(options_);
+    for (Slot& slot : ring_) {
+      workers_.front()->reader->allocate(slot, read, batch);
+    }
+  } catch (std::bad_alloc const&) {
+    throw Error{"out of memory: a Loader asks for " + std::to_string(bytes) +
+                " bytes, for three batches and the order of the samples; use a smaller batch"};
+  }
+}
+
+template <class Scalar, class TargetType>
+void BatchLoader<Scalar, TargetType>::start() {
+  for (std::unique_ptr<Worker> const& worker : workers_) {
+    try {
+      std::unique_lock const lock{mutex_};
+      worker->thread = std::thread{[this, own = worker.get()] { work(*own); }};
+      ++working_;
+    } catch (std::system_error const& error) {
+      stop();
+      throw detail::no_more_threads(
+          options_.threads == 1 ? std::string{"a Loader reads ahead on a thread of its own"}
+                                : "a Loader reads ahead on " + std::to_string(options_.threads) +
+                                      " threads of its own (LoaderOptions::threads, "
+                                      "TrainerOptions::loader_threads)",
+          error);
+    }
+  }
+}
+
+template <class Scalar, class TargetType>
+void BatchLoader<Scalar, TargetType>::stop() {
+  if (!process_.is_own()) {
+    return;
+  }
+  {
+    std::unique_lock lock{mutex_};
+    stop_ = true;
+    changed_.notify_all();
+    await(lock, [this] { return working_ == 0; });
+  }
+  for (std::unique_ptr<Worker> const& worker : workers_) {
+    if (worker->thread.joinable()) {
+      worker->thread.join();
+    }
+  }
+}
+
+template <class Scalar, class TargetType>
+void BatchLoader<Scalar, TargetType>::work(Worker& own) noexcept {
+  std::unique_lock lock{mutex_};
+  auto const is_over = [this] { return !progress_.has_piece() && progress_.next_size() == 0; };
+  while (true) {
+    changed_.wait(lock, [&] {
+      bool const has_work = progress_.has_piece() || progress_.may_open() || is_over();
+      return stop_ || error_ != nullptr || (!opening_ && has_work);
+    });
+    if (stop_ || error_ != nullptr || is_over()) {
+      break;
+    }
+    progress_.has_piece() ? read_piece(own, lock) : open_batch(own, lock);
+    own.watch.idle();
+  }
+  --working_;
+  changed_.notify_all();
+}
+
+template <class Scalar, class TargetType>
+void BatchLoader<Scalar, TargetType>::open_batch(Worker& own, std::unique_lock<std::mutex>& lock) {
+  Slot& slot = ring_[progress_.next_slot()];
+  slot.first = progress_.next_position();
+  slot.size = progress_.next_size();
+  slot.part = options_.parts(slot.size);
+  opening_ = true;
+  bool const is_open = without(lock, slot.first, [&] {
+    own.watch.at(slot.first);
+    own.reader->prepare(slot, order_);
+    return true;
+  });
+  opening_ = false;
+  if (is_open) {
+    progress_.open(slot.part);
+  }
+  changed_.notify_all();
+}
+
+template <class Scalar, class TargetType>
+void BatchLoader<Scalar, TargetType>::read_piece(Worker& own, std::unique_lock<std::mutex>& lock) {
+  BatchProgress::Piece const piece = progress_.claim();
+  Slot& slot = ring_[piece.slot];
+  bool const is_read = without(lock, slot.first + piece.begin, [&] {
+    return own.reader->read(slot, order_, piece.begin, piece.end, [&](std::int64_t position) {
+      own.watch.at(position);
+      return !stop_;
+    });
+  });
+  if (is_read && progress_.finish(piece)) {
+    changed_.notify_all();
+  }
+}
+
+namespace detail {
+
+template <class D>
+struct LoadedInputOf {
+  using type = float;
+};
+template <Dataset D>
+struct LoadedInputOf<D> {
+  using type = DataInput<D>;
+};
+template <class D>
+using LoadedInput = typename LoadedInputOf<D>::type;
+
+}  // namespace detail
+
+/// The primary template is the error path: D is no Dataset.
+template <class D, class Scalar = detail::LoadedInput<D>>
+class Loader {
+  static_assert(Dataset<D>,
+                "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
+                "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
+};
+
+/// A BatchLoader of a dataset: D's samples, converted to Scalar.
+template <Dataset D, class Scalar>
+class Loader<D, Scalar> : public BatchLoader<Scalar, typename D::Target> {
+ public:
+  /// Starts to read. @p data must live, unchanged, until the Loader is gone.
+  Loader(D const& data, LoaderOptions const& options)
+      : BatchLoader<Scalar, typename D::Target>{SampleSourceOf<D, Scalar>{data}, options} {}
+  Loader(D const&&, LoaderOptions const&) = delete;
 };
 
 template <class D>
@@ -30643,7 +30842,7 @@ struct MirrorOf<Program, Backend> {
 
 }  // namespace detail
 
-/// @tparam Interface  SteppedRank or StreamedRank
+/// @tparam Interface  RankInterface
 /// @tparam Parts      RankParts
 template <class Interface, class Parts>
 class RankBody : public Interface {
@@ -30734,6 +30933,31 @@ class RankInterface {
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
 
+  // Of a rank that does step after step in lockstep with the others, or, if its schedule is
+  // PostValidated, up to the first backward pass of the next step ahead of them.
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& /*state*/, Batch const& /*batch*/) {}
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& /*state*/, Batch const& /*batch*/) {}
+  virtual std::vector<TraceEvent> traced() { return {}; }
+  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
+  virtual void vote(bool /*yes*/) {}
+  /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
+  /// the sums are exact.
+  virtual void add_up(std::span<double> /*numbers*/) {}
+  /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
+  /// which call it likewise. Does nothing where the communicator sends no doubles.
+  virtual void pass_on(std::span<double> /*numbers*/, int /*from*/, std::span<int const> /*to*/) {}
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() { return {}; }
+
+  /// Of a rank of an asynchronous pipeline, which may be several steps ahead of others, or of a
+  /// PostValidated schedule: trains on the steps of @p stream until there are no more, and has the
+  /// weights then.
+  virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
+
   /// The rank's parameters where the calling program can read and write them, and their indices in
   /// the network; download() first, and upload() after writing.
   virtual std::vector<NamedParameter<P>> parameters() = 0;
@@ -30779,41 +31003,6 @@ class RankInterface {
   virtual void settle() = 0;
 };
 
-/// A rank that does step after step in lockstep with the others, or, if its schedule is
-/// PostValidated, up to the first backward pass of the next step ahead of them.
-template <class BatchType>
-class SteppedRank : public RankInterface<BatchType> {
- public:
-  using typename RankInterface<BatchType>::Batch;
-
-  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
-  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
-  /// A step that is walked; once it is collected, traced() says when each action began and ended.
-  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
-  virtual std::vector<TraceEvent> traced() = 0;
-  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
-  virtual void vote(bool yes) = 0;
-  /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
-  /// the sums are exact.
-  virtual void add_up(std::span<double> numbers) = 0;
-  /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
-  /// which call it likewise. Does nothing where the communicator sends no doubles.
-  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
-  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
-  /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
-  virtual StepResult collect() = 0;
-  /// Where the schedule is PostValidated: trains on the steps of @p stream until there are no more.
-  virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
-};
-
-/// A rank of an asynchronous pipeline, which may be several steps ahead of others.
-template <class BatchType>
-class StreamedRank : public RankInterface<BatchType> {
- public:
-  /// Trains on the steps of @p stream until there are no more, and has the weights then.
-  virtual void run_stream(StepStream<BatchType>& stream) = 0;
-};
-
 }  // namespace tandem
 
 // ---- tandem/engine/step/runner.hpp
@@ -30845,10 +31034,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class Rank final
-    : public RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>,
+    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
+  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
 
  public:
   using typename Base::Batch;
@@ -57385,19 +57574,1701 @@ TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]) {
 
 #endif
 
+// ---- tandem/train/ranks/worker_group.hpp
+
+/// @file
+/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of a
+/// pipeline without a barrier between steps one after another.
+
+// ---- tandem/train/checkpoint/elsewhere.hpp
+
+/// @file
+/// ParametersElsewhere: what devices of a replica that live in other processes have, as copies in
+/// this one.
+
+// ---- tandem/train/ranks/program_facts.hpp
+
+/// @file
+/// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
+/// compiled once and not for each network and strategy.
+
+namespace tandem {
+
+/// A device's parameters as WholeParameters has them.
+struct DeviceParameters {
+  GraphView graph;
+  std::int64_t const* offset = nullptr;
+  std::int64_t elements = 0;
+};
+
+struct ProgramFacts {
+  GraphView network;
+  std::span<DeviceParameters const> devices{};  ///< of a replica
+  int copies = 1;                               ///< of the model in a replica
+  int parts = 1;                                ///< stages of each
+  int result = 0;                               ///< the part that gives the network's output
+  std::int16_t const* device = nullptr;         ///< of each part of each copy
+  int steps_in_flight = 1;  ///< that may be queued before the result of the first is collected
+  bool several_ranks = false;
+  bool stateful = false;        ///< steps hand states on, sample by sample
+  bool asynchronous = false;    ///< an AsynchronousRank: ranks do nothing together but train
+  bool streams = false;         ///< the ranks run without a barrier between steps
+  bool has_pieces = false;      ///< ranks have parts of states, gradients or parameters
+  bool cuts_weights = false;    ///< of parameters, too
+  bool two_models = false;      ///< that may differ, under names of their own
+  bool passes_on = false;       ///< the ranks' communicators send doubles
+  bool captured_beside = true;  ///< they can be recorded while others of the process work
+
+  /// The rank that has the result of a microbatch, counted over all replicas.
+  [[nodiscard]] int rank_of_result(int microbatch, Batching const& batching,
+                                   Mesh const& mesh) const {
+    int const copy = batching.copy_of(microbatch, copies);
+    return mesh.rank(
+        {.data = batching.replica_of(microbatch), .model = device[copy * parts + result]});
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Of the first replica, where a process has some devices of one only. All replicas have the same.
+template <class P>
+class ParametersElsewhere {
+ public:
+  /// @param devices  of a replica
+  /// @param parts    stages of a model
+  /// @param options  of every rank
+  /// @param mesh     of all ranks
+  /// @param local    ranks of each process
+  TANDEM_COLD ParametersElsewhere(std::span<DeviceParameters const> devices, int parts,
+                                  RankOptions const& options, Mesh const& mesh, int first,
+                                  int local)
+      : devices_{devices},
+        parts_{parts},
+        options_{options},
+        mesh_{mesh},
+        first_{first},
+        local_{local},
+        memory_(devices.size()) {
+    for (int rank = 0; rank < mesh.size(); rank += local) {
+      needed_ = needed_ || !mesh.has_whole_groups(Axis::model, rank, local);
+    }
+  }
+
+  /// Whether there are any; the same in all processes.
+  [[nodiscard]] bool needed() const { return needed_; }
+  /// Of the first replica.
+  [[nodiscard]] int rank_of(int device) const { return mesh_.group(0, Axis::model)[device]; }
+  [[nodiscard]] bool is_here(int device) const {
+    int const rank = rank_of(device);
+    return rank >= first_ && rank < first_ + local_;
+  }
+
+  /// The last copy of a device's parameters; before fetch() their numbers are not set.
+  [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<P>> of(int device);
+
+  /// Makes copies of all devices' parameters, which are here where this process has them. All
+  /// processes call it.
+  /// Cost: 8 bytes a number of the parameters, gradients and states, all-reduced by all ranks.
+  template <class Workers>
+  TANDEM_COLD void fetch(Workers& workers);
+
+ private:
+  // The bits of the process that has them: what the others add is -0, which changes no number.
+  template <class Workers>
+  static void exchange(Workers& workers, std::span<P const> own, bool here);
+
+  std::span<DeviceParameters const> devices_;
+  int parts_;
+  RankOptions options_;
+  Mesh mesh_;
+  int first_;
+  int local_;
+  bool needed_ = false;
+  std::vector<std::unique_ptr<P[]>> memory_;  // of each device
+};
+
+template <class P>
+std::vector<NamedParameter<P>> ParametersElsewhere<P>::of(int device) {
+  DeviceParameters const& own = devices_[static_cast<std::size_t>(device)];
+  int const states = states_of(options_.optimizer);
+  auto const elements = static_cast<std::size_t>(own.elements);
+  auto& memory = memory_[static_cast<std::size_t>(device)];
+  if (memory == nullptr) {  // not set to 0: what nobody writes there takes no memory
+    memory.reset(new P[elements * static_cast<std::size_t>(2 + arrays_of(options_))]);
+  }
+  std::vector<P*> of_states;
+  for (int s = 0; s <= states; ++s) {  // behind them the average
+    of_states.push_back(memory.get() + elements * static_cast<std::size_t>(2 + s));
+  }
+  P* const averages = of_states.back();
+  of_states.pop_back();
+  auto list = detail::named_parameters<P>(own.graph, own.offset, parts_, memory.get(),
+                                          memory.get() + elements, of_states);
+  std::vector<bool> const averaged =
+      averaged_parameters(own.graph, options_.groups, options_.average);
+  for (std::size_t p = 0; p < list.size(); ++p) {
+    if (averaged[p]) {
+      list[p].average = {averages + own.offset[p], list[p].value.size()};
+    }
+  }
+  return list;
+}
+
+template <class P>
+template <class Workers>
+void ParametersElsewhere<P>::fetch(Workers& workers) {
+  using RankType = typename Workers::RankType;
+  for (int device = 0; device < static_cast<int>(devices_.size()); ++device) {
+    bool const here = is_here(device);
+    std::vector<NamedParameter<P>> list;
+    if (here) {
+      int const local = rank_of(device) - first_;
+      workers.run_on(
+          local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
+      list = workers.rank(local).parameters();
+    } else {
+      list = of(device);
+    }
+    for (NamedParameter<P> const& own : list) {
+      exchange(workers, own.value, here);
+      exchange(workers, own.gradient, here);
+      exchange(workers, own.average, here);
+      for (std::span<P const> const state : own.states) {
+        exchange(workers, state, here);
+      }
+    }
+  }
+}
+
+template <class P>
+template <class Workers>
+void ParametersElsewhere<P>::exchange(Workers& workers, std::span<P const> own, bool here) {
+  using RankType = typename Workers::RankType;
+  constexpr std::size_t most = std::size_t{1} << 20;
+  std::span<P> const numbers = detail::writable(own);
+  for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+    auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+    std::vector<double> sums(part.size(), -0.0);
+    if (here) {
+      std::copy(part.begin(), part.end(), sums.begin());
+    }
+    workers.run(
+        [&](RankType& rank) {
+          std::vector<double> none(part.size(), -0.0);
+          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+          rank.add_up(is_first ? std::span{sums} : std::span{none});
+        },
+        WorkKind::computes);
+    if (!here) {
+      std::transform(sums.begin(), sums.end(), part.begin(),
+                     [](double sum) { return static_cast<P>(sum); });
+    }
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/options/batch_check.hpp
+
+/// @file
+/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
+
+namespace tandem {
+
+/// @throws ContractError  there are more microbatches than samples
+TANDEM_ONCE void check_microbatches(int batch, Batching const& batching);
+
+/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
+///                        batch norm with one value a channel
+TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching);
+
+/// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
+/// may be -1 for none.
+/// @throws ContractError  one is out of range; the message names its sample and its row
+TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
+                               int time, char const* what, SampleNames const& names = {});
+
+/// Where targets are labels, each must be the index of an output; other integers may be any.
+/// @throws ContractError  one is not; the message names its sample
+template <class LossType, class MetricType>
+void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
+                  SampleNames const& names = {}) {
+  if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
+    for (std::size_t s = 0; s < labels.size(); ++s) {
+      if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
+        throw ContractError{
+            "label " + std::to_string(labels[s]) + " of " + names(static_cast<std::int64_t>(s)) +
+            " is out of range: the network has " + std::to_string(outputs) + " outputs"};
+      }
+    }
+  }
+}
+
+/// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
+/// finite pass, since the loss tells of them.
+/// @throws ContractError  they are not; the message names their sample
+template <class LossType>
+void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
+                       SampleNames const& names = {}) {
+  if constexpr (requires { LossType::soft_labels; }) {
+    for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
+      double sum = 0.0;
+      bool below = false;
+      for (std::int64_t c = 0; c < outputs; ++c) {
+        float const share = labels[static_cast<std::size_t>(s * outputs + c)];
+        below = below || share < 0.0F;
+        sum += static_cast<double>(share);
+      }
+      if (below || sum < 0.999 || sum > 1.001) {
+        throw ContractError{"the soft labels of " + names(s) + " are no shares of its classes: " +
+                            (below ? std::string{"one is below 0"}
+                                   : "their sum is " + std::to_string(sum) + ", not 1") +
+                            "; soft_labels(data) makes them of labels"};
+      }
+    }
+  }
+}
+
+/// Every batch that is left of an epoch over @p samples, the last one included unless it is
+/// dropped. An epoch may have been trained to its end, but not be without any batch.
+/// @param done  samples of the epoch that have been trained on
+/// @throws ContractError  as check_training_batch(), or there is no batch at all, or there are
+///                        fewer samples than @p done
+TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                             bool drop_last, Batching const& batching);
+
+/// Asked for where a function begins, so that its sentence stands before what follows of it.
+template <class D, class LossType>
+struct TargetsFit {
+  static constexpr bool value = true;
+  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
+                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
+                "SoftmaxCrossEntropy, float for MeanSquaredError, and for SoftCrossEntropy those "
+                "of soft_labels(data)");
+};
+
+/// What a sample is, of a dataset or as a network takes it.
+struct SampleShapes {
+  Shape input{};
+  int targets = 0;
+  Shape second{};  ///< of the second input; of no shape where there is none
+};
+
+/// Asked for where a function begins, as TargetsFit is.
+template <class Program, Dataset D>
+struct InputsFit {
+  static constexpr bool value = true;
+  static_assert(PairDataset<D> == input_shape<Program>(1).valid(),
+                "Trainer: a network on Inputs<A, B> takes a dataset with second_shape(), "
+                "second_length(index) and read(index, x, second, y), and no other network does");
+};
+
+/// @param data    a dataset's
+/// @param wanted  what a network takes, and its loss wants
+/// @throws ContractError  they are not the same
+TANDEM_ONCE void check_samples(SampleShapes const& data, SampleShapes const& wanted,
+                               Shape const& output);
+
+/// What a batch of sequences is besides its numbers.
+struct Sequences {
+  int time = 0;  ///< rows of each sample; 0: as many as the network takes
+  std::span<std::int32_t const> lengths{};  ///< of each sample, how many of them count; empty: all
+  std::span<std::int32_t const> second{};   ///< the second input, where the network has two
+  int second_time = 0;
+  std::span<std::int32_t const> second_lengths{};
+};
+
+/// How many rows the samples of an input have in a batch, of which @p time is said.
+/// @throws ContractError  there are not @p samples of them, or a length is out of range
+TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
+                                std::span<std::int32_t const> lengths, std::int64_t samples);
+
+/// Checks a batch of the caller's own; returns the number of its samples.
+/// @throws ContractError  it has no whole samples with targets, or more than @p most
+template <class Program, class LossType, class T, class Target>
+int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
+                int most, Batching const& batching) {
+  Shape const input = Program::network.node[0].out;
+  Shape const second = input_shape<Program>(1);
+  Shape const target = targets_shape<LossType>(Program::network.output().out);
+  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
+  auto const samples = each > 0 ? static_cast<std::int64_t>(x.size()) / each : 0;
+  Times time;
+  time.of[0] = check_sequences(input, x.size(), rows.time, rows.lengths, samples);
+  if (second.valid() || !rows.second.empty()) {
+    time.of[1] =
+        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
+  }
+  expects(static_cast<std::int64_t>(targets.size()) == samples * target.elements(time[target]),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch(Program::network, static_cast<int>(samples), batching);
+  return static_cast<int>(samples);
+}
+
+/// What train() and step() throw when a loss is not finite.
+/// @param bad_sample  which one is not finite itself, or ""
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                                                      std::string const& bad_sample);
+
+/// What they throw when all losses are finite, but the gradient of @p parameter is not.
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step,
+                                                          std::string const& parameter);
+
+/// What they throw when the loss scale has become as good as nothing.
+TANDEM_ONCE TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_microbatches(int batch, Batching const& batching) {
+  int const all = batching.all_microbatches();
+  if (batch < all) {
+    throw ContractError{"a training batch of " + std::to_string(batch) +
+                        " samples cannot be split into " + std::to_string(all) +
+                        " microbatches; use a larger batch, fewer microbatches or devices, or "
+                        ".drop_last = true for the last batch of an epoch"};
+  }
+}
+
+TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching) {
+  check_microbatches(batch, batching);
+  int const all = batching.all_microbatches();
+  for (int n = 0; n < network.nodes; ++n) {
+    Node const& node = network.node[n];
+    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
+      continue;
+    }
+    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
+    for (int m = 0; m < apart; ++m) {
+      int samples = 0;
+      for (int i = m; i < all; i += apart) {
+        samples += microbatch_size(batch, i, batching);
+      }
+      if (samples == 1) {
+        throw ContractError{"batch norm '" + to_string(node.path) +
+                            "' has one value a channel in microbatch " + std::to_string(m) +
+                            " of a batch of " + std::to_string(batch) +
+                            " samples: it has no variance; use a larger batch or fewer "
+                            "microbatches, or .drop_last = true"};
+      }
+    }
+  }
+}
+
+TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
+                               int time, char const* what, SampleNames const& names) {
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] < least || indices[i] >= limit) {
+      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
+      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
+                          names(static_cast<std::int64_t>(i / row)) + ", position " +
+                          std::to_string(i % row) + ", is out of range: the network has " +
+                          std::to_string(limit) + " of them"};
+    }
+  }
+}
+
+TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
+                             bool drop_last, Batching const& batching) {
+  if (done > samples) {
+    throw ContractError{"train(data, epoch): " + std::to_string(done) +
+                        " samples of this epoch have been trained on, but the dataset has only " +
+                        std::to_string(samples) +
+                        "; give the dataset that the run began with, or begin the epoch anew by "
+                        "trainer.set_position(trainer.position().epoch)"};
+  }
+  std::int64_t const left = samples - done;
+  if (left >= batch) {
+    check_training_batch(network, batch, batching);
+  } else if (done == 0 && (left == 0 || drop_last)) {
+    throw ContractError{"an epoch of " + std::to_string(samples) +
+                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
+                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
+  }
+  auto const last = static_cast<int>(left % batch);
+  if (last != 0 && !drop_last) {
+    check_training_batch(network, last, batching);
+  }
+}
+
+TANDEM_ONCE void check_samples(SampleShapes const& data, SampleShapes const& wanted,
+                               Shape const& output) {
+  if (wanted.second.valid()) {
+    if (data.second != tokens_shape(wanted.second[0])) {
+      throw ContractError{"the dataset's second input has samples of " + to_string(data.second) +
+                          ", but the network takes " + to_string(wanted.second)};
+    }
+    expects(!output.timed || output.clock == 1,
+            "Trainer: the targets of a dataset of pairs are rows of the second input, but the "
+            "network's output has those of the first; exchange the two");
+  }
+  if (data.input != wanted.input || data.targets != wanted.targets) {
+    bool const are_one_hot = wanted.targets == 1 && data.targets == output.elements();
+    throw ContractError{
+        "the dataset has samples of " + to_string(data.input) + " with " +
+        std::to_string(data.targets) + " targets, but the network takes " +
+        to_string(wanted.input) + " and its loss " + std::to_string(wanted.targets) +
+        (data.input != wanted.input ? "; augment(data, PadTo{...}) changes a sample's shape"
+         : are_one_hot              ? "; if the targets are one-hot, save each class's number "
+                                      "instead, as argmax does, or train with SoftCrossEntropy"
+                                    : "")};
+  }
+}
+
+TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
+                                std::span<std::int32_t const> lengths, std::int64_t samples) {
+  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
+          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
+  int const rows = time > 0 || !input.timed ? time : input[0];
+  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
+          "step(x, targets, sequences): .lengths must have one number a sample");
+  for (std::int32_t const length : lengths) {
+    expects(length >= 1 && length <= rows,
+            "step(x, targets, sequences): each of .lengths must be in [1, time]");
+  }
+  return rows;
+}
+
+TANDEM_ONCE NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
+                                          std::string const& bad_sample) {
+  return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
+                       std::to_string(microbatch) + " on rank " + std::to_string(rank) +
+                       " is not finite" + (bad_sample.empty() ? "" : ", since " + bad_sample) +
+                       "; parameters are those of before the step: " +
+                       (bad_sample.empty() ? "lower the learning rate, or set clip_norm"
+                                           : "mend that sample, or leave it out")};
+}
+
+TANDEM_ONCE NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
+  return NonFiniteLoss{"step " + std::to_string(step) + ": the gradient of '" + parameter +
+                       "' is not finite, although the loss is; parameters are those of before the "
+                       "step: lower the learning rate, or scale the inputs down; and where "
+                       "gradients are summed in fp16, take Wire<Bfloat16>"};
+}
+
+TANDEM_ONCE NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
+  return NonFiniteLoss{"step " + std::to_string(step) +
+                       ": its gradient is not finite, even with the loss scaled by " +
+                       detail::shown(scale) +
+                       ", so that scaling is not what it lacks; parameters are those of before the "
+                       "step: lower the learning rate, or train in Bf16 or Fp32"};
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/progress_words.hpp
+
+/// @file
+/// ProgressWords: where the ranks of a process say which action they are at; and what their
+/// transport is told of it.
+
+// ---- tandem/train/ranks/group_transport.hpp
+
+/// @file
+/// GroupTransport: what a WorkerGroup asks of a RankTransport, whatever its type is; the ranks'
+/// communicators are not among it.
+
+// ---- tandem/comm/transport.hpp
+
+/// @file
+/// RankTransport: how the ranks of this process get their communicators, and end each other's
+/// waiting.
+
+namespace tandem {
+
+/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
+/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
+/// of all processes, `local` among those of this one.
+///
+/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
+///           they agree with what the other processes say.
+/// device_of(local): which of the devices that this process sees is that rank's.
+/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
+///           in one order.
+/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
+///           members only. A strategy of one rank has no groups.
+/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
+///           where they say nothing of it.
+/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
+///           now or later. By any thread.
+/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
+///           more when the device has come: throws if the wait is in vain. By the rank's thread.
+/// at_step(step), enter(), leave(): where it has them, that the ranks here begin a step, counted
+///           from 1, and from when to when they have work at all; in pairs, by one thread. Where
+///           ranks with work do not return after another process has failed it ends this one.
+/// begin_work(): where it has it, that the ranks here begin what the ranks of all processes do
+///           together, so that each process begins as many; by the same thread.
+/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
+///           which are doubles; what else a strategy asks of it is in
+///           engine/links/concepts.hpp.
+/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
+template <class T>
+concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
+    std::move_constructible<typename T::Communicator> &&
+    AllReduces<typename T::Communicator, double, Sum> &&
+    requires(T& transport, T const& same, int rank, std::string_view reason,
+             std::chrono::steady_clock::duration waited) {
+  { same.first_rank() } -> std::same_as<int>;
+  { same.local_ranks() } -> std::same_as<int>;
+  { same.device_of(rank) } -> std::same_as<int>;
+  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
+  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
+  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
+  transport.abort(rank, reason);
+  transport.poll(rank, waited);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// RankTransport says what each does; those that not every transport has do nothing by default.
+class GroupTransport {
+ public:
+  GroupTransport() = default;
+  GroupTransport(GroupTransport const&) = delete;
+  GroupTransport& operator=(GroupTransport const&) = delete;
+  virtual ~GroupTransport() = default;
+
+  [[nodiscard]] virtual int first_rank() const = 0;
+  [[nodiscard]] virtual int local_ranks() const = 0;
+  [[nodiscard]] virtual int device_of(int local) const = 0;
+  virtual std::atomic<std::uint64_t>* progress(int rank) = 0;
+  virtual void abort(int rank, std::string_view reason) = 0;
+  virtual void poll(int rank, std::chrono::steady_clock::duration waited) = 0;
+  virtual void at_step(std::int64_t /*step*/) {}
+  virtual void enter() {}
+  virtual void leave() {}
+  virtual void begin_work() {}
+  virtual void leave_in_order() {}
+};
+
+/// @tparam T  models RankTransport
+template <class T>
+class GroupTransportOf final : public GroupTransport {
+ public:
+  explicit GroupTransportOf(TransportOptions options) : own{std::move(options)} {}
+
+  [[nodiscard]] int first_rank() const override { return own.first_rank(); }
+  [[nodiscard]] int local_ranks() const override { return own.local_ranks(); }
+  [[nodiscard]] int device_of(int local) const override { return own.device_of(local); }
+  std::atomic<std::uint64_t>* progress(int rank) override { return own.progress(rank); }
+  void abort(int rank, std::string_view reason) override { own.abort(rank, reason); }
+  void poll(int rank, std::chrono::steady_clock::duration waited) override {
+    own.poll(rank, waited);
+  }
+  void at_step([[maybe_unused]] std::int64_t step) override {
+    if constexpr (requires { own.at_step(step); }) {
+      own.at_step(step);
+    }
+  }
+  void enter() override {
+    if constexpr (requires { own.enter(); }) {
+      own.enter();
+    }
+  }
+  void leave() override {
+    if constexpr (requires { own.leave(); }) {
+      own.leave();
+    }
+  }
+  void begin_work() override {
+    if constexpr (requires { own.begin_work(); }) {
+      own.begin_work();
+    }
+  }
+  void leave_in_order() override {
+    if constexpr (requires { own.leave_in_order(); }) {
+      own.leave_in_order();
+    }
+  }
+
+  T own;
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/watch.hpp
+
+/// @file
+/// RankWatch: which rank makes no progress, and the sentence for it.
+///
+/// A rank stores the action that it is at in a word. The thread that waits for the ranks reads the
+/// words now and then; that costs the ranks nothing. No thread is needed for it.
+
+// ---- tandem/comm/patience.hpp
+
+/// @file
+/// detail::Patience: how a host thread waits for something that it can only ask about.
+
+namespace tandem::detail {
+
+/// Gives way at first and sleeps a little later on, so that ranks that wait do not
+/// take the CPU from ranks that queue work.
+class Patience {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// @param yields   how often it gives way before it sleeps
+  /// @param longest  how long it sleeps at most
+  explicit Patience(std::chrono::milliseconds limit, int yields = 200,
+                    std::chrono::milliseconds longest = std::chrono::milliseconds{1})
+      : limit_{std::min<std::chrono::milliseconds>(limit, std::chrono::hours{8760})},
+        yields_{yields},
+        longest_{longest} {}
+
+  /// Call it between two looks. Whether there may be another one.
+  TANDEM_ONCE [[nodiscard]] bool pause();
+
+  /// What is left of the limit, at most an hour; 0 when it is over.
+  [[nodiscard]] int left_ms() const {
+    auto const left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(begin_ + limit_ - Clock::now());
+    return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 3600000));
+  }
+
+ private:
+  Clock::time_point begin_ = Clock::now();
+  std::chrono::milliseconds limit_;
+  std::chrono::microseconds sleep_{20};
+  int yields_;
+  std::chrono::microseconds longest_;
+  int looks_ = 0;
+};
+
+/// "10 s" or "1500 ms"
+TANDEM_ONCE std::string to_string(std::chrono::milliseconds time);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string to_string(std::chrono::milliseconds time) {
+  auto const ms = time.count();
+  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+}
+
+TANDEM_ONCE bool Patience::pause() {
+  if (looks_++ < yields_) {
+    std::this_thread::yield();
+    return true;
+  }
+  if (left_ms() == 0) {
+    return false;
+  }
+  std::this_thread::sleep_for(sleep_);
+  sleep_ = std::min(2 * sleep_, longest_);
+  return true;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+/// Where the ranks of a process say what they are at.
+struct RankWords {
+  /// The word of rank number @p local of this process; null: no rank says anything.
+  std::uint64_t (*read)(void const* context, int local) = nullptr;
+  void const* context = nullptr;
+  /// "1F2 (microbatch 2)", or "" where the word says nothing.
+  std::string (*describe)(std::uint64_t word) = nullptr;
+  /// A rank that waits for the program, as long as that takes.
+  std::uint64_t idle = ~std::uint64_t{0};
+
+  [[nodiscard]] std::uint64_t of(int local) const {
+    return read != nullptr ? read(context, local) : 0;
+  }
+  /// ", at 1F2 (microbatch 2)", or "".
+  [[nodiscard]] std::string at(std::uint64_t word) const {
+    std::string const text = describe != nullptr ? describe(word) : std::string{};
+    return text.empty() ? text : ", at " + text;
+  }
+};
+
+/// Looks at the ranks' words. Used by one thread, the one that waits for them.
+class RankWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  RankWatch(StallLimit const& limit, RankWords const& words, int first_rank, int ranks)
+      : limit_{limit},
+        words_{words},
+        first_rank_{first_rank},
+        seen_(static_cast<std::size_t>(ranks)) {}
+
+  [[nodiscard]] StallLimit const& limit() const { return limit_; }
+  [[nodiscard]] RankWords const& words() const { return words_; }
+
+  /// The ranks begin to work: what was seen before does not count.
+  /// @param doing  what the ranks are to return from, such as "a training step"
+  void begin(char const* doing) {
+    doing_ = doing;
+    fresh_ = true;
+  }
+
+  /// Reports a stall, once a rank that is at work has made no progress for longer than the limit.
+  /// @param at_work  at_work(local): whether the rank has not returned
+  /// @param failure  failure(): what another rank has thrown meanwhile, or ""
+  template <class AtWork, class Failure>
+  TANDEM_COLD void look(AtWork const& at_work, Failure const& failure) noexcept {
+    Clock::time_point const now = Clock::now();
+    fresh_ = fresh_ || detail::stood_still(limit_, now - last_look_);
+    last_look_ = now;
+    int longest = -1;
+    for (int local = 0; local < static_cast<int>(seen_.size()); ++local) {
+      Seen& seen = at(local);
+      std::uint64_t const word = words_.of(local);
+      if (fresh_ || word != seen.word || word == words_.idle || !at_work(local)) {
+        seen = {word, now};
+      }
+      if (longest < 0 || seen.since < at(longest).since) {
+        longest = local;
+      }
+    }
+    fresh_ = false;
+    if (limit_.passed(now - at(longest).since)) {
+      report(longest, now, failure);
+      fresh_ = true;
+    }
+  }
+
+ private:
+  struct Seen {
+    std::uint64_t word = 0;
+    Clock::time_point since{};
+  };
+
+  Seen& at(int local) { return seen_[static_cast<std::size_t>(local)]; }
+
+  template <class Failure>
+  TANDEM_COLD void report(int local, Clock::time_point now, Failure const& failure) noexcept {
+    auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - at(local).since);
+    std::string text;
+    char const* message = "a rank does not return, and there is no memory left to say which";
+    try {
+      text = sentence(local, idle) + failure();
+      message = text.c_str();
+    } catch (std::exception const&) {  // of the memory
+    }
+    detail::report_stall(limit_.on_stall,
+                         {.message = message, .rank = first_rank_ + local, .idle = idle});
+  }
+
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string sentence(int local,
+                                                             std::chrono::milliseconds idle);
+
+  StallLimit limit_;
+  RankWords words_;
+  int first_rank_;
+  std::vector<Seen> seen_;
+  char const* doing_ = "";
+  Clock::time_point last_look_{};
+  bool fresh_ = true;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string RankWatch::sentence(int local, std::chrono::milliseconds idle) {
+  std::string const action =
+      words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
+  return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
+         (action.empty() ? ": it has made no progress for "
+                         : ": it has stood at " + action + " for ") +
+         detail::to_string(idle) + ", and the time-out is " + detail::to_string(limit_.timeout) +
+         "; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for no "
+         "limit";
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// A word a rank: the transport's, which other ranks read in its messages, or one of its own where
+/// the transport has none. Not copyable, not movable: ranks and threads have its address.
+class ProgressWords {
+ public:
+  /// @param transport  outlives this
+  TANDEM_ONCE explicit ProgressWords(GroupTransport& transport);
+
+  ProgressWords(ProgressWords const&) = delete;
+  ProgressWords& operator=(ProgressWords const&) = delete;
+
+  [[nodiscard]] std::atomic<std::uint64_t>& of(int local) const {
+    return *used_[static_cast<std::size_t>(local)];
+  }
+
+  /// Of the words, for messages.
+  TANDEM_ONCE [[nodiscard]] RankWords reader() const;
+
+ private:
+  struct alignas(64) Own {
+    std::atomic<std::uint64_t> word{at_no_action};
+  };
+
+  std::vector<Own> own_;
+  std::vector<std::atomic<std::uint64_t>*> used_;
+};
+
+/// What a transport's ranks, and a device, wait with: these know no 0.
+[[nodiscard]] inline std::chrono::milliseconds transport_timeout(std::chrono::milliseconds limit) {
+  return limit.count() == 0 ? std::chrono::hours{8760} : limit;
+}
+
+/// A rank's word in a transport's messages.
+TANDEM_ONCE std::string describe_action(int rank, std::uint64_t action);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ProgressWords::ProgressWords(GroupTransport& transport)
+    : own_(static_cast<std::size_t>(transport.local_ranks())) {
+  for (int local = 0; local < transport.local_ranks(); ++local) {
+    auto* const board = transport.progress(transport.first_rank() + local);
+    used_.push_back(board != nullptr ? board : &own_[used_.size()].word);
+    used_.back()->store(at_no_action, std::memory_order_relaxed);
+  }
+}
+
+TANDEM_ONCE std::string describe_action(int /*rank*/, std::uint64_t action) {
+  std::string const text = in_words(unpack_action(action));
+  return text.empty() ? "at no action" : "at " + text;
+}
+
+TANDEM_ONCE RankWords ProgressWords::reader() const {
+  return {.read =
+              [](void const* words, int local) {
+                return static_cast<ProgressWords const*>(words)->of(local).load(
+                    std::memory_order_relaxed);
+              },
+          .context = this,
+          .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
+          .idle = awaiting_a_step};
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/ranks/launch.hpp
+
+/// @file
+/// RankThreads: a worker thread for each rank of this process, and what happens when one throws.
+///
+/// The main thread is no rank, also when there is only one. Nothing here knows communicators; what
+/// must be aborted when a rank fails is told by an OnError. A rank that does not return is a Stall.
+
+namespace tandem {
+
+/// What to do as soon as the first rank has thrown: make the others stop waiting for it. Called
+/// once a run, on that rank's thread; it must not throw.
+struct OnError {
+  void (*call)(void* context, int rank, char const* what) = nullptr;
+  void* context = nullptr;
+};
+
+/// Aborts @p group, which must outlive the RankThreads, with the rank and its message.
+template <class Group>
+  requires requires(Group& group, int rank, char const* what) { group.abort(rank, what); }
+OnError abort_on_error(Group& group) {
+  return {[](void* context, int rank, char const* what) {
+            static_cast<Group*>(context)->abort(rank, what);
+          },
+          std::addressof(group)};
+}
+
+/// One persistent worker thread a rank. Not copyable, not movable; used by one thread.
+///
+/// What a rank's streams and buffers are held by should outlive run(): a Queue that dies while its
+/// rank's exception passes would wait for ranks that nobody has told yet.
+class RankThreads {
+ public:
+  /// @param first_rank  what messages call the first of these threads
+  /// @param limit       how long to wait for a rank that makes no progress
+  /// @param words       where the ranks say what they are at
+  /// @throws ContractError  ranks < 1
+  /// @throws Error          the system has no more threads
+  TANDEM_ONCE TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
+                                               StallLimit const& limit = {.timeout = {}},
+                                               RankWords const& words = {});
+
+  RankThreads(RankThreads const&) = delete;
+  RankThreads& operator=(RankThreads const&) = delete;
+
+  ~RankThreads() { stop(); }
+
+  /// f(rank) on every rank's thread, all at once; returns when all have returned. No allocation.
+  ///
+  /// If ranks throw, all of them are awaited nevertheless. Then the first exception that was no
+  /// AbortedError (or the first AbortedError, if there was nothing else) comes out as a RankError,
+  /// whatever its type was; std::rethrow_if_nested gives the original. Another run() may follow.
+  /// A rank that makes no progress is reported: see OnStall.
+  /// @param doing  what the ranks return from, for that report
+  /// @pre    not called by a rank
+  /// @throws RankError  a rank has thrown, in the action that the message names
+  template <class F>
+  void run(F&& f, char const* doing = "its work") {
+    start(f, doing);
+    wait();
+  }
+
+  /// Begins what run() does, and returns at once. @p f lives until wait() has returned, and
+  /// @p doing is a literal.
+  /// @pre the last start() was awaited
+  template <class F>
+  void start(F& f, char const* doing = "its work") {
+    std::lock_guard const lock{mutex_};
+    watch_.begin(doing);
+    std::fill(at_work_.begin(), at_work_.end(), true);
+    f_ = const_cast<void*>(static_cast<void const*>(std::addressof(f)));
+    call_ = [](void* object, int rank) { (*static_cast<F*>(object))(rank); };
+    error_told_ = false;
+    running_ = size();
+    ++runs_;
+    start_.notify_all();
+  }
+
+  /// Waits for what start() has begun.
+  /// @throws RankError  a rank has thrown
+  TANDEM_ONCE void wait();
+
+  /// Sees whether the ranks make progress. Called now and then by the thread that calls start(),
+  /// while it waits for what they do.
+  TANDEM_ONCE TANDEM_COLD void look() noexcept;
+  [[nodiscard]] StallLimit const& limit() const { return watch_.limit(); }
+
+  [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
+
+ private:
+  TANDEM_ONCE void serve(int rank);
+
+  TANDEM_ONCE void run_rank(int rank) noexcept;
+
+  /// Called while the rank's exception is being handled. Allocates nothing, since there may be no
+  /// memory.
+  TANDEM_ONCE TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept;
+
+  /// @param at  ", at 1F2", or ""
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
+                                                           std::exception_ptr const& error);
+
+  TANDEM_ONCE TANDEM_COLD static std::string what_of(std::exception_ptr const& error);
+
+  TANDEM_ONCE void stop() noexcept;
+
+  OnError on_error_;
+  int first_rank_;    // of this process, for messages
+  RankWatch watch_;   // of the thread that calls run()
+  std::mutex mutex_;  // guards all below; f_ and call_ do not change during a run
+  std::condition_variable start_;
+  std::condition_variable end_;
+  std::uint64_t runs_ = 0;
+  int running_ = 0;
+  std::vector<char> at_work_;  // by rank
+  bool stop_ = false;
+  void* f_ = nullptr;
+  void (*call_)(void*, int) = nullptr;
+  std::exception_ptr error_;
+  int error_rank_ = 0;
+  std::uint64_t error_word_ = 0;  // what the rank was at
+  bool error_aborted_ = false;
+  bool error_told_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankThreads::RankThreads(int ranks, OnError on_error, int first_rank,
+                                     StallLimit const& limit, RankWords const& words)
+    : on_error_{on_error},
+      first_rank_{first_rank},
+      watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
+      at_work_(static_cast<std::size_t>(ranks < 1 ? 1 : ranks)) {
+  expects(ranks >= 1, "RankThreads: there must be at least one rank");
+  workers_.reserve(static_cast<std::size_t>(ranks));
+  try {
+    for (int rank = 0; rank < ranks; ++rank) {
+      workers_.emplace_back([this, rank] { serve(rank); });
+    }
+  } catch (std::system_error const& error) {
+    auto const made = std::to_string(workers_.size());
+    stop();
+    throw detail::no_more_threads(
+        "a trainer of " + std::to_string(ranks) + " ranks needs a thread for each, and got " + made,
+        error);
+  } catch (...) {  // no more memory
+    stop();
+    throw;
+  }
+}
+
+TANDEM_ONCE void RankThreads::wait() {
+  std::unique_lock lock{mutex_};
+  detail::wait_looking(
+      lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
+  if (error_ != nullptr) {
+    std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
+    rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
+  }
+}
+
+TANDEM_ONCE void RankThreads::look() noexcept {
+  watch_.look(
+      [this](int rank) {
+        std::lock_guard const lock{mutex_};
+        return at_work_[static_cast<std::size_t>(rank)] != 0;
+      },
+      [this] {
+        std::lock_guard const lock{mutex_};
+        return error_ == nullptr ? std::string{}
+                                 : "; meanwhile rank " + std::to_string(first_rank_ + error_rank_) +
+                                       " has failed: " + what_of(error_);
+      });
+}
+
+TANDEM_ONCE void RankThreads::serve(int rank) {
+  std::unique_lock lock{mutex_};
+  for (std::uint64_t seen = 0;; ++seen) {
+    start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
+    if (stop_) {
+      return;
+    }
+    lock.unlock();
+    run_rank(rank);
+    lock.lock();
+    at_work_[static_cast<std::size_t>(rank)] = false;
+    if (--running_ == 0) {
+      end_.notify_one();
+    }
+  }
+}
+
+TANDEM_ONCE void RankThreads::run_rank(int rank) noexcept {
+  try {
+    call_(f_, rank);
+  } catch (AbortedError const& error) {
+    failed(rank, error.what(), true);
+  } catch (std::exception const& error) {
+    failed(rank, error.what(), false);
+  } catch (...) {
+    failed(rank, "an exception that is no std::exception", false);
+  }
+}
+
+TANDEM_ONCE void RankThreads::failed(int rank, char const* what, bool aborted) noexcept {
+  std::uint64_t const word = watch_.words().of(rank);
+  bool tell = false;
+  {
+    std::lock_guard const lock{mutex_};
+    if (error_ == nullptr || (error_aborted_ && !aborted)) {
+      error_ = std::current_exception();
+      error_rank_ = rank;
+      error_word_ = word;
+      error_aborted_ = aborted;
+    }
+    tell = !std::exchange(error_told_, true);
+  }
+  if (tell && on_error_.call != nullptr) {
+    on_error_.call(on_error_.context, first_rank_ + rank, what);
+  }
+}
+
+TANDEM_ONCE void RankThreads::rethrow(int rank, std::string const& at,
+                                      std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::bad_alloc const&) {
+    std::throw_with_nested(RankError{
+        rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
+  } catch (std::exception const& original) {
+    std::throw_with_nested(RankError{rank, original.what(), at});
+  } catch (...) {
+    std::throw_with_nested(RankError{rank, "an exception that is no std::exception", at});
+  }
+}
+
+TANDEM_ONCE std::string RankThreads::what_of(std::exception_ptr const& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (std::exception const& original) {
+    return original.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+}
+
+TANDEM_ONCE void RankThreads::stop() noexcept {
+  {
+    std::lock_guard const lock{mutex_};
+    stop_ = true;
+  }
+  start_.notify_all();
+  for (std::thread& worker : workers_) {
+    worker.join();
+  }
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/ranks/rank_stream.hpp
+
+/// @file
+/// RankStream: the ranks of a pipeline without a barrier between steps at work on a StepStream, and
+/// their end.
+
+namespace tandem {
+
+/// The ranks run from the first push() until finish(), and know no steps' ends but their own.
+/// @tparam RankType  has run_stream()
+template <class RankType>
+class RankStream {
+ public:
+  using Rank = RankType;
+  using Batch = typename Rank::Batch;
+  using Ranks = std::vector<std::unique_ptr<Rank>>;
+
+  /// @param ranks  outlive this, and are not moved
+  RankStream(Ranks const& ranks, StreamSizes const& sizes)
+      : run_{&ranks, &stream_}, stream_{sizes} {}
+
+  RankStream(RankStream const&) = delete;
+  RankStream& operator=(RankStream const&) = delete;
+
+  [[nodiscard]] std::int64_t bytes() const { return stream_.bytes(); }
+
+  /// Hands over a step. False if a rank has failed: then finish() says what happened.
+  bool push(RankThreads& threads, StepState const& state, Batch const& batch) {
+    if (!std::exchange(running_, true)) {
+      stream_.open();
+      threads.start(run_, "training");
+    }
+    return stream_.push(state, batch, [&threads] { threads.look(); });
+  }
+
+  /// Waits for the result of the oldest step that has not been collected; false as of push().
+  bool collect(RankThreads& threads, StepResult& result) {
+    return stream_.collect(result, [&threads] { threads.look(); });
+  }
+
+  /// Lets the ranks finish all steps that were pushed.
+  /// @throws RankError  a rank has thrown
+  void finish(RankThreads& threads) {
+    if (std::exchange(running_, false)) {
+      stream_.close();
+      threads.wait();
+    }
+  }
+
+  /// See StepStream.
+  BadGradient take_bad_gradient() { return stream_.take_bad_gradient(); }
+
+  /// A rank has failed: nobody waits for another step. On any thread.
+  void abort() noexcept { stream_.abort(); }
+
+ private:
+  struct Run {
+    Ranks const* ranks;
+    StepStream<Batch>* stream;
+    void operator()(int local) const {
+      (*ranks)[static_cast<std::size_t>(local)]->run_stream(*stream);
+    }
+  };
+
+  Run run_;
+  StepStream<Batch> stream_;
+  bool running_ = false;
+};
+
+/// The sizes for a program and its ranks.
+/// @param batching  of the table that they run
+template <class Program, class LossType>
+StreamSizes stream_sizes(RankOptions const& options, Batching const& batching, int steps,
+                         StallLimit const& limit) {
+  return {.steps = steps,
+          .ranks = Program::ranks,
+          .limit = limit,
+          .samples = std::int64_t{options.largest_microbatch} * batching.all_microbatches(),
+          .input = Program::network.node[0].out,
+          .second = input_shape<Program>(1),
+          .targets = targets_shape<LossType>(Program::network.output().out)};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/trace.hpp
+
+/// @file
+/// Trace: one step's actions and collectives on a time line, for chrome://tracing and Perfetto.
+
+namespace tandem {
+
+/// What Trainer::trace_step() gives back; a process a rank, a thread a lane.
+struct Trace {
+  std::vector<TraceEvent> events{};
+
+  /// The Trace Event Format's JSON object form, with complete events.
+  TANDEM_ONCE [[nodiscard]] std::string json() const;
+
+  /// @throws FileError  @p path cannot be written
+  TANDEM_ONCE void write(std::string const& path) const;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string Trace::json() const {
+  std::string text = "{\"traceEvents\": [";
+  char const* separator = "\n";
+  for (TraceEvent const& event : events) {
+    bool const computes = event.lane == Lane::compute;
+    text.append(separator).append("{\"name\": ");
+    detail::append_json_string(text, event.name);
+    text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
+    text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
+    text.append(", \"tid\": ").append(computes ? "0" : "1");
+    text.append(", \"ts\": ").append(std::to_string(event.begin_us));
+    text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
+    separator = ",\n";
+  }
+  return text + "\n]}\n";
+}
+
+TANDEM_ONCE void Trace::write(std::string const& path) const {
+  std::string const text = json();
+  AtomicFile file{path};
+  file.write(std::as_bytes(std::span{text}));
+  file.commit();
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// What a WorkerGroup is made of.
+struct GroupOptions {
+  ProgramFacts const& facts;  ///< outlives the group
+  Batching batching;
+  Mesh mesh;
+  StallLimit limit;
+  StreamSizes stream;  ///< where the ranks run without a barrier
+};
+
+/// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
+/// further work, but for reading parameters that were not being changed (work_kind.hpp). A child of
+/// fork() has none of the ranks' threads: there all work is refused, and the destructor does
+/// nothing. It knows no type of the program's: WorkersOf makes one for a Program.
+/// @tparam BatchType  StepBatch
+template <class BatchType>
+class WorkerGroup {
+ public:
+  using Batch = BatchType;
+  using P = typename Batch::Scalar;
+  using RankType = RankInterface<Batch>;
+  /// Makes the rank of these options.
+  using MakeRank = std::unique_ptr<RankType> (*)(GroupTransport&, Mesh const&, RankOptions const&);
+
+  /// @param options  of every rank but for the field `rank`, and of its device the ordinal
+  TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options,
+                          std::unique_ptr<GroupTransport> transport, MakeRank make);
+
+  WorkerGroup(WorkerGroup const&) = delete;
+  WorkerGroup& operator=(WorkerGroup const&) = delete;
+
+  TANDEM_COLD virtual ~WorkerGroup() {
+    if (process_.is_own()) {
+      try_drain();
+    }
+  }
+
+  [[nodiscard]] ProgramFacts const& facts() const { return facts_; }
+
+  /// One training step, whose result comes from collect(); at most facts().steps_in_flight may
+  /// wait.
+  /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
+  void queue(StepState const& state, Batch const& batch, bool traced = false);
+
+  /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
+  /// are dropped: they have changed nothing.
+  StepResult collect();
+
+  /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
+  /// @throws RankError      a rank has failed meanwhile
+  /// @throws NonFiniteLoss  or has met a gradient that is not finite
+  void drain();
+
+  /// The same where nobody can be told of an error.
+  void try_drain() noexcept {
+    try {
+      drain();
+    } catch (...) {  // the group refuses further work
+    }
+  }
+
+  /// What rank number @p local of this process has allocated; batches that all ranks read are the
+  /// first one's.
+  [[nodiscard]] MemoryReport memory(int local) const {
+    MemoryReport report = rank(local).memory_report();
+    report.feed += local == 0 && stream_ ? stream_->bytes() : 0;
+    return report;
+  }
+
+  /// When each action of the traced step that was collected last began and ended, on all ranks.
+  [[nodiscard]] Trace traced() const {
+    Trace trace;
+    for (auto const& rank : ranks_) {
+      std::vector<TraceEvent> const own = rank->traced();
+      trace.events.insert(trace.events.end(), own.begin(), own.end());
+    }
+    return trace;
+  }
+
+  /// @throws ContractError  a rank has failed, so that work of this kind is refused
+  void check_can(WorkKind kind) const { tandem::check_can(state_, kind); }
+
+  /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
+  /// @throws RankError  the first error of a rank; what the group can do then depends on the kind
+  template <class F>
+  auto run(F const& f, WorkKind kind = WorkKind::writes) {
+    using Result = std::invoke_result_t<F const&, RankType&>;
+    if constexpr (std::is_void_v<Result>) {
+      run_where(everywhere, f, kind);
+    } else {
+      Result result{};
+      auto const keep_first = [&](RankType& own) {
+        Result const value = f(own);
+        if (&own == &rank(0)) {
+          result = value;
+        }
+      };
+      run_where(everywhere, keep_first, kind);
+      return result;
+    }
+  }
+
+  /// The same where nobody can be told of an error.
+  void try_run(FunctionRef<void(RankType&)> f, WorkKind kind) noexcept {
+    try {
+      run_where(everywhere, f, kind);
+    } catch (...) {  // the group refuses further work
+    }
+  }
+
+  /// f(rank) on the thread of rank number @p local of this process only.
+  void run_on(int local, FunctionRef<void(RankType&)> f, WorkKind kind) {
+    run_where(local, f, kind);
+  }
+
+  /// The rank that worked out the loss of a microbatch, counted over all replicas.
+  [[nodiscard]] int rank_of_loss(int microbatch) const {
+    return facts_.rank_of_result(microbatch, batching_, mesh_);
+  }
+  /// The step whose gradient was not finite, after collect() has said so with the result of step
+  /// @p collected: that step itself, or in an asynchronous pipeline one before it.
+  [[nodiscard]] std::int64_t step_of_bad_gradient(std::int64_t collected) const {
+    return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
+  }
+  /// A parameter of the network.
+  [[nodiscard]] std::string name_of(int parameter) const {
+    return parameter_name(facts_.network, parameter);
+  }
+
+  /// What all processes are about to throw is no failure of one of them, which a transport would
+  /// tell the others, who may not have come so far.
+  void leave_in_order() { transport_.leave_in_order(); }
+
+  /// How the ranks of all processes are arranged.
+  [[nodiscard]] Mesh const& mesh() const { return mesh_; }
+  /// Of the table that the ranks run.
+  [[nodiscard]] Batching const& batching() const { return batching_; }
+  /// Whether this process has the rank that makes the outputs of a microbatch.
+  [[nodiscard]] bool has_result(int microbatch) const {
+    int const local = rank_of_loss(microbatch) - first_rank_;
+    return local >= 0 && local < size();
+  }
+  /// What of a batch of @p size samples the ranks of this process take.
+  [[nodiscard]] BatchPart part_of(int size) const;
+
+  /// Makes the ranks of all processes fail, for an error of this process that no rank has had and
+  /// that other processes cannot know of: they would wait for its ranks.
+  TANDEM_COLD void abort(char const* what) noexcept {
+    OnError const error = on_error();
+    error.call(error.context, first_rank_, what);
+  }
+
+  [[nodiscard]] int first_rank() const { return first_rank_; }
+  /// Ranks of this process.
+  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
+  /// The parameters that this process has none of.
+  [[nodiscard]] ParametersElsewhere<P>& elsewhere() { return elsewhere_; }
+  /// The process's rank number @p local.
+  [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
+
+ private:
+  static constexpr int everywhere = -1;
+
+  void end_stream() {
+    guarded([this] { stream_->finish(threads_); }, WorkKind::writes);
+  }
+
+  /// A copy of the call that fork() was called in goes on in the child.
+  void expect_own(char const* verb) const { process_.expect_own(verb, "Trainer or Predictor"); }
+
+  /// Tells a transport that asks for it that the ranks have work.
+  class [[nodiscard]] AtWork {
+   public:
+    explicit AtWork(GroupTransport& transport) : transport_{transport} { transport_.enter(); }
+    AtWork(AtWork const&) = delete;
+    AtWork& operator=(AtWork const&) = delete;
+    ~AtWork() { transport_.leave(); }
+
+   private:
+    GroupTransport& transport_;
+  };
+
+  /// @param only  the rank of this process that works, or everywhere
+  void run_where(int only, FunctionRef<void(RankType&)> f, WorkKind kind);
+
+  // Nothing more is done after an error, but what its kind leaves.
+  void guarded(FunctionRef<void()> f, WorkKind kind);
+
+  // No task may still read a rank's memory when the first rank goes.
+  void settle() noexcept {
+    for (auto const& rank : ranks_) {
+      if (rank) {
+        rank->settle();
+      }
+    }
+  }
+
+  // A rank has failed: nobody waits for it, or for a step.
+  TANDEM_COLD OnError on_error();
+
+  static void look(void* transport, int rank, Watch::Duration waited) {
+    static_cast<GroupTransport*>(transport)->poll(rank, waited);
+  }
+
+  ProgramFacts const& facts_;
+  StallLimit limit_;
+  Batching batching_;
+  Mesh mesh_;
+  detail::OwnProcess process_;
+  detail::UnlessForked<std::unique_ptr<GroupTransport>> held_transport_;
+  GroupTransport& transport_ = **held_transport_;
+  int first_rank_;  // of this process
+  detail::UnlessForked<std::vector<std::unique_ptr<RankType>>> held_ranks_;
+  std::vector<std::unique_ptr<RankType>>& ranks_ = *held_ranks_;
+  ParametersElsewhere<P> elsewhere_;
+  ProgressWords words_;
+  GroupState state_ = GroupState::works;
+  BadGradient bad_gradient_{};  // of the step that was collected last
+  bool in_lockstep_;            // the step that was queued last: the ranks end it together
+  detail::UnlessForked<std::optional<RankStream<RankType>>> held_stream_;
+  std::optional<RankStream<RankType>>& stream_ = *held_stream_;
+  detail::UnlessForked<RankThreads> held_threads_;  // joined before anything that it uses goes
+  RankThreads& threads_ = *held_threads_;
+};
+
+template <class BatchType>
+WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
+                                    std::unique_ptr<GroupTransport> transport, MakeRank make)
+    : facts_{group.facts},
+      limit_{group.limit},
+      batching_{group.batching},
+      mesh_{group.mesh},
+      held_transport_{std::move(transport)},
+      first_rank_{transport_.first_rank()},
+      held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
+      elsewhere_{facts_.devices, facts_.parts, options, mesh_, first_rank_, size()},
+      words_{transport_},
+      in_lockstep_{!facts_.streams},
+      held_threads_{size(), on_error(), first_rank_, limit_, words_.reader()} {
+  if (facts_.streams) {
+    stream_.emplace(ranks_, group.stream);
+  }
+  AtWork const at_work{transport_};
+  auto const begin = [&](int local) {
+    RankOptions own = options;
+    own.rank = first_rank_ + local;
+    own.device.ordinal = transport_.device_of(local);
+    own.record = options.record.value_or(size() == 1 || facts_.captured_beside);
+    if (own.device.threads == 0) {
+      own.device.threads = host::threads_of_each(size());
+    }
+    auto& place = ranks_[static_cast<std::size_t>(local)];
+    place = make(transport_, mesh_, own);
+    for (int other = 0; other < size(); ++other) {
+      place->share_with({.ordinal = transport_.device_of(other)});
+    }
+    place->report_progress_to(&words_.of(local));
+    place->watch_with({.look = look,
+                       .context = &transport_,
+                       .rank = own.rank,
+                       .timeout = transport_timeout(limit_.timeout)});
+  };
+  threads_.run(begin, "its construction");
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::queue(StepState const& state, Batch const& batch, bool traced) {
+  expect_own("a training step");
+  transport_.at_step(state.step + 1);
+  in_lockstep_ = !facts_.streams || (traced && !facts_.asynchronous);
+  if (!in_lockstep_) {
+    check_can(WorkKind::steps);
+    AtWork const at_work{transport_};
+    if (!stream_->push(threads_, state, batch)) {
+      drain();
+    }
+    return;
+  }
+  auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
+  run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
+}
+
+template <class BatchType>
+StepResult WorkerGroup<BatchType>::collect() {
+  expect_own("a training step");
+  if (in_lockstep_) {
+    return run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
+  }
+  StepResult result;
+  AtWork const at_work{transport_};
+  if (!stream_->collect(threads_, result)) {
+    drain();
+    check_can(WorkKind::steps);
+    return result;
+  }
+  if (result.failed()) {
+    end_stream();
+    bad_gradient_ = stream_->take_bad_gradient();
+  }
+  return result;
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::drain() {
+  if (stream_) {
+    end_stream();
+    if (BadGradient const bad = stream_->take_bad_gradient(); bad.parameter >= 0) {
+      throw non_finite_gradient(bad.step, name_of(bad.parameter));
+    }
+  }
+}
+
+template <class BatchType>
+BatchPart WorkerGroup<BatchType>::part_of(int size) const {
+  int const replica = mesh_.coordinate(first_rank_, Axis::data);
+  int const last = mesh_.coordinate(first_rank_ + this->size() - 1, Axis::data);
+  BatchPart part;
+  for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
+    int const samples = microbatch_size(size, i, batching_);
+    part.begin += i < batching_.global(replica, 0) ? samples : 0;
+    part.end += samples;
+  }
+  return part;
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::run_where(int only, FunctionRef<void(RankType&)> f, WorkKind kind) {
+  expect_own(doing(kind));
+  drain();
+  check_can(kind);
+  if (is_together(kind)) {
+    transport_.begin_work();
+  }
+  auto const work = [&](int local) {
+    if (only == everywhere || only == local) {
+      words_.of(local).store(at_no_action, std::memory_order_relaxed);
+      f(rank(local));
+    }
+  };
+  guarded([&] { threads_.run(work, doing(kind)); }, kind);
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::guarded(FunctionRef<void()> f, WorkKind kind) {
+  AtWork const at_work{transport_};
+  GroupState const before = std::exchange(state_, GroupState::torn);
+  try {
+    f();
+  } catch (...) {
+    settle();
+    MeshGroup const saved = mesh_.group(0, Axis::model);
+    state_ = after_failure(before, kind,
+                           all_say(ranks_, saved, [](RankType& own) { return own.untouched(); }),
+                           all_say(ranks_, saved, [](RankType& own) { return own.arrived(); }));
+    throw;
+  }
+  state_ = before;
+}
+
+template <class BatchType>
+OnError WorkerGroup<BatchType>::on_error() {
+  return {[](void* group, int rank, char const* what) {
+            auto& own = *static_cast<WorkerGroup*>(group);
+            if (own.stream_) {
+              own.stream_->abort();
+            }
+            try {
+              own.transport_.abort(rank, what);
+            } catch (std::exception const&) {  // no memory: the others' time-out ends their wait
+            }
+          },
+          this};
+}
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// On Host these are views of the memory; on a GPU copies, good until the next call for a rank.
-/// @tparam Workers  a WorkerGroup of Program's ranks, which outlives this
-template <class Program, class Workers>
+/// @tparam Batch  StepBatch
+template <class Batch>
 class Replicas {
  public:
+  using Workers = WorkerGroup<Batch>;
   using T = typename Workers::P;
   using RankType = typename Workers::RankType;
-  /// Whether there are two models that may differ, under names of their own.
-  static constexpr bool has_two = !Program::averaging.ends_equal();
 
+  /// @param workers  outlives this
   explicit Replicas(Workers& workers) : workers_{workers} {}
+
+  /// Whether there are two models that may differ, under names of their own.
+  [[nodiscard]] bool has_two() const { return workers_.facts().two_models; }
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
@@ -57419,7 +59290,7 @@ class Replicas {
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
     if (auto& others = workers_.elsewhere(); others.needed()) {
       return gather(
-          Program::network.parameters, Program::devices,
+          workers_.facts().network.parameters, static_cast<int>(workers_.facts().devices.size()),
           [&](int device) {
             return others.is_here(device) ? of_rank(others.rank_of(device) - workers_.first_rank())
                                           : others.of(device);
@@ -57428,14 +59299,14 @@ class Replicas {
     }
     MeshGroup const ranks = workers_.mesh().group(local, Axis::model);  // of those of this process
     return gather(
-        Program::network.parameters, ranks.count,
+        workers_.facts().network.parameters, ranks.count,
         [&](int device) { return of_rank(ranks[device]); }, copy);
   }
 
   /// Of the first replica: of both models if they may differ.
   [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
     std::vector<NamedParameter<T>> list = of(0);
-    if (has_two) {
+    if (has_two()) {
       std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
       list.insert(list.end(), second.begin(), second.end());
     }
@@ -57446,7 +59317,7 @@ class Replicas {
   [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
+      list.push_back(has_two() ? with_prefix(of_rank(local)) : of_rank(local));
     }
     return list;
   }
@@ -57483,7 +59354,7 @@ class Replicas {
   void set(int p, std::span<T const> values) const {
     workers_.check_can(WorkKind::writes);
     fetch_pieces(true);  // since upload() gives the devices all that is here
-    int const owner = Program::network.parameter[p].owner();
+    int const owner = workers_.facts().network.parameter[p].owner();
     for (auto const& rank : of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         if (own.owner == owner) {
@@ -57498,13 +59369,12 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if constexpr (Workers::streams || !Program::several_ranks) {  // in one process
+    if (workers_.facts().streams || !workers_.facts().several_ranks) {  // in one process
       return yes;
-    } else {
-      workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
-      return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
-                 .non_finite < 0;
     }
+    workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
+    return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
+               .non_finite < 0;
   }
 
   /// Gives the devices what was written there.
@@ -57513,8 +59383,8 @@ class Replicas {
   }
 
  private:
-  static constexpr bool gathers(bool states) {
-    return Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters);
+  [[nodiscard]] bool gathers(bool states) const {
+    return workers_.facts().has_pieces && (states || workers_.facts().cuts_weights);
   }
 
   // What other ranks have of the parameters of one of this process.
@@ -57621,7 +59491,7 @@ template <class TrainerType>
 void load_gpt2(TrainerType& trainer, std::string const& path) {
   using Program = typename TrainerType::ProgramType;
   static_assert(detail::IsGpt2<detail::gpt2_blocks(Program::network)>::value);
-  Replicas<Program, typename TrainerType::Workers> const replicas{trainer.workers()};
+  Replicas<typename TrainerType::Workers::Batch> const replicas{trainer.workers()};
   replicas.load(path, [&] {
     return detail::LoadedGpt2<typename TrainerType::T>{detail::Gpt2File{path, Program::network},
                                                        replicas.of_ranks()};
@@ -58379,33 +60249,1347 @@ struct DevicesThere {
 /// @file
 /// Trainer: a network, a strategy and a backend put to work on data.
 
-// ---- tandem/train/agreement.hpp
+// ---- tandem/train/bad_sample.hpp
 
 /// @file
-/// What several processes must have alike: their options when they make a Trainer, and each call
-/// that they make together.
+/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
+
+namespace tandem {
+
+/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
+/// @param of  what the sample is counted in
+template <class In, class Target>
+std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
+                       char const* of) {
+  auto const text = [&](auto numbers, char const* what) -> std::string {
+    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
+      auto const bad =
+          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
+      if (bad != numbers.end()) {
+        return what + ("sample " + std::to_string(sample)) + " of the " + of +
+               " is inf or nan at element " + std::to_string(bad - numbers.begin());
+      }
+    }
+    return {};
+  };
+  std::string const input = text(x, "");
+  return input.empty() ? text(y, "the target of ") : input;
+}
+
+/// The same of the first of @p samples that is so.
+template <class In, class Target>
+std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
+  std::string found;
+  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
+    auto const part = [&](auto all) {
+      return all.subspan(s * (all.size() / samples), all.size() / samples);
+    };
+    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
+  }
+  return found;
+}
+
+/// The same of the batch that a loader of @p data begins with, whose samples are read once more,
+/// and named by their index in the dataset; "" where that fails.
+/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
+template <class In, class Target>
+std::string bad_sample_of(SampleSource<In, Target> const& data, LoaderOptions const& options) {
+  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
+    try {
+      EpochOrder const order = data.order(options);
+      auto const reader = data.reader(options);
+      BatchSlot<In, Target> one;
+      reader->allocate(one, 1, 1);
+      one.size = 1;
+      one.part = {0, 1};
+      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
+      for (std::int64_t position = options.first; position < end; ++position) {
+        one.first = position;
+        reader->prepare(one, order);
+        reader->read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
+        std::int64_t const index = order[position];
+        auto const x = std::span<In const>{one.x}.first(
+            static_cast<std::size_t>(data.shape().elements(one.time)));
+        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
+        if (!found.empty()) {
+          return found;
+        }
+      }
+    } catch (std::exception const&) {  // the loss is the error to tell of
+    }
+  }
+  return {};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/confusion.hpp
+
+/// @file
+/// Confusion: which class a classifier takes samples of each class for, and precision, recall and
+/// F1 of that.
+
+namespace tandem {
+
+/// Counts of (true class, predicted class), whole numbers. What is 0 / 0, as the precision of a
+/// class that was never predicted, is 0.
+class Confusion {
+ public:
+  /// Classes at most.
+  static constexpr int most = 4096;
+
+  /// @throws ContractError  @p classes is not in [1, most]
+  explicit Confusion(int classes) : classes_{classes} {
+    expects(classes >= 1 && classes <= most, "Confusion: classes must be from 1 to 4096");
+    counts_.resize(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes));
+  }
+
+  /// @throws ContractError  one is no class
+  void add(int truth, int predicted, std::int64_t samples = 1) {
+    counts_[place(truth, predicted)] += samples;
+  }
+
+  [[nodiscard]] int classes() const { return classes_; }
+  /// Samples of class @p truth that were taken for @p predicted.
+  [[nodiscard]] std::int64_t operator()(int truth, int predicted) const {
+    return counts_[place(truth, predicted)];
+  }
+  /// Row by row: (classes, classes).
+  [[nodiscard]] std::span<std::int64_t const> counts() const { return counts_; }
+  [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
+
+  /// Samples of a class, and samples that were taken for it.
+  [[nodiscard]] std::int64_t of(int label) const {
+    return sum([&](int other) { return (*this)(label, other); });
+  }
+  [[nodiscard]] std::int64_t predicted(int label) const {
+    return sum([&](int other) { return (*this)(other, label); });
+  }
+  [[nodiscard]] std::int64_t samples() const {
+    return sum([&](int label) { return of(label); });
+  }
+
+  /// Share of samples that were taken for what they are.
+  [[nodiscard]] double accuracy() const {
+    return share(sum([&](int label) { return (*this)(label, label); }), samples());
+  }
+  /// Of what was taken for the class, the share that is of it.
+  [[nodiscard]] double precision(int label) const {
+    return share((*this)(label, label), predicted(label));
+  }
+  /// Of the class, the share that was taken for it.
+  [[nodiscard]] double recall(int label) const { return share((*this)(label, label), of(label)); }
+  /// 2 / (1 / precision + 1 / recall).
+  [[nodiscard]] double f1(int label) const {
+    return share(2 * (*this)(label, label), of(label) + predicted(label));
+  }
+  /// Means over the classes that are there: those of a sample, or that a sample was taken for.
+  [[nodiscard]] double macro_precision() const {
+    return macro([&](int label) { return precision(label); });
+  }
+  [[nodiscard]] double macro_recall() const {
+    return macro([&](int label) { return recall(label); });
+  }
+  [[nodiscard]] double macro_f1() const {
+    return macro([&](int label) { return f1(label); });
+  }
+
+  /// The counts as text: a row a true class, a column a predicted one.
+  /// @param names  of the classes, strings; those that have none have their number
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string table(Names const& names = {}) const {
+    std::size_t first = 4;  // "true"
+    std::size_t width = std::to_string(samples()).size();
+    for (int c = 0; c < classes_; ++c) {
+      first = std::max(first, name_of(names, c).size());
+      width = std::max(width, name_of(names, c).size());
+    }
+    std::string text = left("true", first) + " | predicted\n" + left("", first) + " |";
+    for (int c = 0; c < classes_; ++c) {
+      text += ' ' + right(name_of(names, c), width);
+    }
+    text += '\n';
+    for (int truth = 0; truth < classes_; ++truth) {
+      text += left(name_of(names, truth), first) + " |";
+      for (int c = 0; c < classes_; ++c) {
+        text += ' ' + right(std::to_string((*this)(truth, c)), width);
+      }
+      text += '\n';
+    }
+    return text;
+  }
+
+  /// A line a class with its precision, recall, F1 and samples; then the means, and the accuracy.
+  template <class Names = std::span<std::string_view const>>
+  [[nodiscard]] std::string report(Names const& names = {}) const {
+    std::size_t first = 8;  // "accuracy"
+    for (int c = 0; c < classes_; ++c) {
+      first = std::max(first, name_of(names, c).size());
+    }
+    auto const line = [&](std::string const& name, double a, double b, double c,
+                          std::int64_t count) {
+      char numbers[96];
+      std::snprintf(numbers, sizeof numbers, "  %9.4f  %9.4f  %9.4f  %9lld\n", a, b, c,
+                    static_cast<long long>(count));
+      return left(name, first) + numbers;
+    };
+    std::string text = left("", first) + "  precision     recall         F1    samples\n";
+    for (int c = 0; c < classes_; ++c) {
+      text += line(name_of(names, c), precision(c), recall(c), f1(c), of(c));
+    }
+    text += line("macro", macro_precision(), macro_recall(), macro_f1(), samples());
+    char number[32];
+    std::snprintf(number, sizeof number, "  %9.4f\n", accuracy());
+    return text + left("accuracy", first) + number;
+  }
+
+  friend bool operator==(Confusion const&, Confusion const&) = default;
+
+ private:
+  TANDEM_ONCE [[nodiscard]] std::size_t place(int truth, int predicted) const;
+  template <class F>
+  [[nodiscard]] std::int64_t sum(F const& f) const {
+    std::int64_t all = 0;
+    for (int c = 0; c < classes_; ++c) {
+      all += f(c);
+    }
+    return all;
+  }
+  template <class F>
+  [[nodiscard]] double macro(F const& f) const {
+    double all = 0.0;
+    int there = 0;
+    for (int c = 0; c < classes_; ++c) {
+      if (of(c) + predicted(c) > 0) {
+        all += f(c);
+        ++there;
+      }
+    }
+    return there > 0 ? all / there : 0.0;
+  }
+  static double share(std::int64_t part, std::int64_t whole) {
+    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+  }
+  template <class Names>
+  static std::string name_of(Names const& names, int label) {
+    auto const at = static_cast<std::size_t>(label);
+    return at < names.size() ? std::string{names[at]} : std::to_string(label);
+  }
+  static std::string left(std::string const& text, std::size_t width) {
+    return text + std::string(width - std::min(width, text.size()), ' ');
+  }
+  static std::string right(std::string const& text, std::size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+  }
+
+  int classes_;
+  std::vector<std::int64_t> counts_{};
+};
+
+namespace detail {
+
+/// Adds a sample to @p matrix by its outputs, the first of equals being what it is taken for.
+/// @throws ContractError  one is a NaN
+template <class T>
+void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::int64_t sample) {
+  std::size_t best = 0;
+  bool sound = true;
+  for (std::size_t c = 0; c < outputs.size(); ++c) {
+    best = outputs[c] > outputs[best] ? c : best;
+    sound = sound && outputs[c] == outputs[c];
+  }
+  if (!sound) {
+    throw ContractError{"confusion(data): the outputs of sample " + std::to_string(sample) +
+                        " have a NaN, so that it is taken for no class"};
+  }
+  matrix.add(truth, static_cast<int>(best));
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::size_t Confusion::place(int truth, int predicted) const {
+  expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
+          "Confusion: a class must be from 0 to classes() - 1");
+  return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
+         static_cast<std::size_t>(predicted);
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/count_confusion.hpp
+
+/// @file
+/// How a trainer fills a Confusion: batch by batch, each process the samples whose outputs it has.
+
+// ---- tandem/train/over_processes.hpp
+
+/// @file
+/// What each of several processes has a part of: the samples that it reads, whose outputs are its
+/// own, and what all must have: sums over all, and outputs that each makes some of.
+
+namespace tandem {
+
+/// The part of each batch that one of @p processes reads: what its ranks take, where they need no
+/// more of it.
+/// @param in_parts  StepBatches::in_parts
+/// @param workers   lives as long as what is made of the result
+template <class Workers>
+BatchParts parts_to_read(Workers const& workers, bool in_parts, int processes) {
+  if (!in_parts || processes == 1) {
+    return {};
+  }
+  return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
+          &workers};
+}
+
+/// f(), which reads or checks samples. Where these are a part of the batch no other process knows
+/// of an error, and all their ranks fail with it.
+template <class Workers, class F>
+auto with_part(Workers& workers, BatchParts const& parts, F const& f) {
+  try {
+    return f();
+  } catch (std::exception const& error) {
+    if (parts.of != nullptr) {
+      workers.abort(error.what());
+    }
+    throw;
+  }
+}
+
+/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
+template <class Workers, class F>
+void for_own_samples(Workers const& workers, int size, F const& f) {
+  int s = 0;
+  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
+    int const end = s + microbatch_size(size, m, workers.batching());
+    for (; s < end && workers.has_result(m); ++s) {
+      f(s);
+    }
+    s = end;
+  }
+}
+
+/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
+/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
 ///
-/// Each process writes down names and values as text. All send a hash of theirs, and only where two
-/// differ the texts, so that every process can say what differs, and where. The samples of a data
-/// set are not compared, only their number.
+/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
+template <class Workers, class T>
+void add_over_processes(Workers& workers, std::span<T> numbers) {
+  using RankType = typename Workers::RankType;
+  if (workers.facts().asynchronous) {  // of which there is one process
+    return;
+  }
+  constexpr std::size_t most = std::size_t{1} << 20;
+  for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+    auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+    std::vector<double> sums(part.begin(), part.end());
+    workers.run(
+        [&](RankType& rank) {
+          std::vector<double> none(part.size());
+          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+          rank.add_up(is_first ? std::span{sums} : std::span{none});
+        },
+        WorkKind::computes);
+    std::transform(sums.begin(), sums.end(), part.begin(),
+                   [](double sum) { return static_cast<T>(sum); });
+  }
+}
 
-// ---- tandem/core/hash.hpp
+/// forward(), which makes those of the @p made numbers that are of this process's ranks; then every
+/// process has all. All call it; cost: that of add_over_processes().
+template <class Workers, class Forward>
+void make_in_parts(Workers& workers, int processes, std::initializer_list<std::span<float>> made,
+                   Forward const& forward) {
+  for (std::span<float> const numbers : made) {
+    std::fill(numbers.begin(), processes > 1 ? numbers.end() : numbers.begin(), 0.0F);
+  }
+  forward();
+  for (std::span<float> const numbers : made) {
+    if (processes > 1) {
+      add_over_processes(workers, numbers);
+    }
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The class of a sample, of a label or of the largest share; -1 where the label is ignored.
+template <class LossType, class Target>
+int class_of_sample(std::span<Target const> targets) {
+  if constexpr (std::is_integral_v<Target>) {
+    return sample_counts<LossType>(targets[0]) ? static_cast<int>(targets[0]) : -1;
+  } else {
+    return static_cast<int>(std::max_element(targets.begin(), targets.end()) - targets.begin());
+  }
+}
+
+/// Adds the samples of a batch.
+/// @param outputs  (samples, classes), those of other processes left as they were
+/// @throws ContractError  one is a NaN
+template <class LossType, class Workers, class BatchType, class T>
+void add_samples(Confusion& matrix, Workers const& workers, BatchType const& batch,
+                 std::span<T const> outputs) {
+  using Target = typename LossType::Target;
+  auto const classes = static_cast<std::size_t>(matrix.classes());
+  std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
+  for_own_samples(workers, batch.size, [&](int s) {
+    auto const at = static_cast<std::size_t>(s);
+    auto const place = static_cast<std::size_t>(s - batch.part.begin);
+    int const truth = class_of_sample<LossType>(std::span{batch.y + place * targets, targets});
+    if (truth >= 0) {
+      detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
+    }
+  });
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/decode_network.hpp
 
 /// @file
-/// A hash that is the same in every process, on every machine.
+/// Which networks a Decoder can write with, and what it must know of one.
+
+// ---- tandem/train/decode.hpp
+
+/// @file
+/// Decoder: beam search of many sentences at once on a network whose rows come one by one. A beam
+/// is a batch: each hypothesis that is open is a sample.
+
+// ---- tandem/train/beam.hpp
+
+/// @file
+/// Beam, and BeamSearch: which hypotheses of one sentence go on, given the network's logits. It
+/// knows of no network.
+///
+/// Source: Wu et al., "Google's Neural Machine Translation System", arXiv:1609.08144, section 7;
+/// that finished hypotheses keep their place in the beam is as in NVIDIA's GNMT.
+
+namespace tandem {
+
+/// How to look for the likeliest text.
+struct Beam {
+  int width = 5;          ///< hypotheses of each sentence; 1 always takes the likeliest token
+  double length = 0.6;    ///< α: log probabilities are divided by ((5 + tokens) / 6)^α; 0: by 1
+  double coverage = 0.0;  ///< β of the penalty on parts of the source that are passed over
+  int tokens = 0;         ///< at most so many, the end among them; 0: as many as the network takes
+};
+
+/// A text that has been found.
+struct Hypothesis {
+  std::vector<std::int32_t> tokens{};  ///< without begin and end
+  double score = 0.0;                  ///< what hypotheses are compared by when all is written
+  double log_probability = 0.0;        ///< of the tokens, and of the end if there is one
+  bool ended = false;                  ///< by the end token; else there was no room for more
+};
+
+/// The beam of one sentence.
+///
+/// In each round every hypothesis that has not ended may go on with any token, one that has stays
+/// as it is, and the `width` of largest log probability are the next beam: of equals that of the
+/// earlier hypothesis, then of the lower token. The round in which all have ended is the last. Then
+/// the score decides, log probability / ((5 + tokens) / 6)^α + β Σ_j log min(1, taken_j), the
+/// tokens counted with the end, taken_j being what all rows have taken of source row j; of equals
+/// the earlier.
+class BeamSearch {
+ public:
+  /// @pre beam.width >= 1
+  explicit BeamSearch(Beam const& beam) : beam_{beam}, all_(1) {}
+
+  /// Hypotheses that have not ended, whose logits the next round wants, in this order.
+  [[nodiscard]] int open() const {
+    return static_cast<int>(std::count_if(all_.begin(), all_.end(), is_open));
+  }
+  /// Of open hypothesis @p i: its last token. @pre a round has been
+  [[nodiscard]] std::int32_t last(int i) const { return nth_open(i).text.tokens.back(); }
+  /// The open hypothesis of the round before that it goes on from.
+  [[nodiscard]] int parent(int i) const { return nth_open(i).parent; }
+
+  /// A round. @param logits  (open(), vocabulary)
+  /// @param taken  of each open hypothesis what it has taken of each row of the source, or empty
+  /// @param end    the token that ends a text
+  /// @param last   there is no room for more
+  TANDEM_ONCE void advance(std::span<float const> logits,
+                           std::span<std::span<float const> const> taken, std::int32_t end,
+                           bool last);
+
+  /// What was found, the best first.
+  TANDEM_ONCE [[nodiscard]] std::vector<Hypothesis> found() const;
+
+ private:
+  struct Member {
+    Hypothesis text{};
+    int parent = 0;
+    bool closed = false;
+    double passed_over = 0.0;  // Σ log min(1, taken)
+  };
+  struct Choice {
+    double log_probability;
+    std::size_t from;
+    std::size_t row;  // among those that are open
+    std::int32_t token;
+  };
+
+  static bool is_open(Member const& member) { return !member.closed; }
+  TANDEM_ONCE [[nodiscard]] Member const& nth_open(int i) const;
+  // A row of which nothing was taken counts as the smallest number does.
+  TANDEM_ONCE static double penalty(std::span<float const> taken);
+
+  Beam beam_;
+  std::vector<Member> all_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
 
 namespace tandem::detail {
 
-/// FNV-1a.
-constexpr std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+/// log Σ exp(logits). @throws ContractError  it is not finite
+TANDEM_ONCE double log_sum(std::span<float const> logits) {
+  float const largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0.0;
+  for (float const logit : logits) {
+    sum += double{std::exp(logit - largest)};
   }
-  return hash;
+  double const all = double{largest} + std::log(sum);
+  expects(is_finite(all),
+          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
+          "weights were not loaded");
+  return all;
+}
+
+/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
+/// Cost: a pass, and count for each that enters.
+TANDEM_ONCE void find_largest(std::span<float const> logits, int count,
+                              std::vector<std::int32_t>& largest) {
+  largest.clear();
+  auto const most = static_cast<std::size_t>(count);
+  auto const before = [&](std::int32_t a, std::int32_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  };
+  for (std::size_t v = 0; v < logits.size(); ++v) {
+    auto const token = static_cast<std::int32_t>(v);
+    if (largest.size() == most) {
+      if (!before(token, largest.back())) {
+        continue;
+      }
+      largest.pop_back();
+    }
+    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
+  }
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE void BeamSearch::advance(std::span<float const> logits,
+                                     std::span<std::span<float const> const> taken,
+                                     std::int32_t end, bool last) {
+  std::vector<Choice> choices;
+  std::vector<std::int32_t> largest;
+  std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
+  std::size_t row = 0;
+  for (std::size_t h = 0; h < all_.size(); ++h) {
+    if (!is_open(all_[h])) {
+      choices.push_back({all_[h].text.log_probability, h, row, -1});
+      continue;
+    }
+    auto const own = logits.subspan(row * words, words);
+    double const sum = detail::log_sum(own);
+    detail::find_largest(own, beam_.width, largest);
+    for (std::int32_t const token : largest) {
+      double const more = double{own[static_cast<std::size_t>(token)]} - sum;
+      choices.push_back({all_[h].text.log_probability + more, h, row, token});
+    }
+    ++row;
+  }
+  // They stand in the order that decides between equals.
+  std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
+    return a.log_probability > b.log_probability;
+  });
+  choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
+  std::vector<Member> next;
+  for (Choice const& choice : choices) {
+    next.push_back(all_[choice.from]);
+    Member& own = next.back();
+    if (choice.token < 0) {
+      continue;
+    }
+    own.text.log_probability = choice.log_probability;
+    own.parent = static_cast<int>(choice.row);
+    own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
+    own.text.ended = choice.token == end;
+    own.closed = own.text.ended || last;
+    if (!own.text.ended) {
+      own.text.tokens.push_back(choice.token);
+    }
+  }
+  all_ = std::move(next);
+}
+
+TANDEM_ONCE std::vector<Hypothesis> BeamSearch::found() const {
+  std::vector<Hypothesis> list;
+  for (Member const& member : all_) {
+    list.push_back(member.text);
+    Hypothesis& own = list.back();
+    double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
+    own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
+                beam_.coverage * member.passed_over;
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
+  return list;
+}
+
+TANDEM_ONCE BeamSearch::Member const& BeamSearch::nth_open(int i) const {
+  auto at = std::find_if(all_.begin(), all_.end(), is_open);
+  for (; i > 0; --i) {
+    at = std::find_if(at + 1, all_.end(), is_open);
+  }
+  return *at;
+}
+
+TANDEM_ONCE double BeamSearch::penalty(std::span<float const> taken) {
+  double sum = 0.0;
+  for (float const share : taken) {
+    sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
+  }
+  return sum;
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// Sentences to be translated, or prompts to be written on, as tokens.
+struct DecodeTask {
+  std::vector<std::vector<std::int32_t>> sources{};  ///< each as the network's first input
+  std::int32_t begin = 0;  ///< of two inputs: what the second one begins with
+  std::int32_t end = 0;    ///< ends a text; -1: nothing does
+};
+
+namespace detail {
+
+/// What a Decoder asks of the network: see StepBatch.
+struct DecodeCall {
+  std::int32_t const* x = nullptr;
+  int size = 0;
+  int time = 0;
+  std::int32_t const* lengths = nullptr;
+  std::int32_t const* second = nullptr;
+  int position = 0;
+  std::int32_t const* parents = nullptr;
+  std::span<float> scores{};
+  std::span<float> coverage{};
+};
+
+/// What of a network and a strategy a Decoder goes by.
+struct DecodeSizes {
+  int source = 0;  ///< rows of the first input at most
+  int target = 0;  ///< of the input that is written: the second one, if there are two
+  int vocabulary = 0;
+  bool two = false;
+  int attentions = 0;  ///< to the first input
+  int most = 0;        ///< samples of a step
+  int copies = 1;      ///< of the model on a replica's devices
+  Batching batching{};
+};
+
+/// @throws ContractError  @p beam, or a sentence of @p task, does not fit
+TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam);
+
+/// Which samples of a batch the same devices take, in the same copy of the model: in each such
+/// group hypotheses may go on from each other.
+class DecodeGroups {
+ public:
+  explicit DecodeGroups(DecodeSizes const& sizes) : sizes_{sizes} {}
+
+  [[nodiscard]] std::size_t count() const {
+    return static_cast<std::size_t>(sizes_.batching.replicas * sizes_.copies);
+  }
+  /// Samples of each group in a batch of @p total.
+  TANDEM_ONCE [[nodiscard]] std::vector<int> of(int total) const;
+  /// The smallest batch that has room for so many in each group.
+  TANDEM_ONCE [[nodiscard]] int fit(std::vector<int> const& wanted) const;
+  TANDEM_ONCE [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const;
+
+ private:
+  DecodeSizes const& sizes_;
+};
+
+/// Sentences that are decoded together.
+class DecodeBatch {
+ public:
+  DecodeBatch(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam)
+      : sizes_{sizes}, task_{task}, beam_{beam}, groups_{sizes} {}
+
+  void add(std::size_t sentence, std::size_t group) {
+    lanes_.push_back({sentence, group, BeamSearch{beam_}});
+    longest_ = std::max(longest_, source(lanes_.back()).size());
+  }
+
+  /// @param forward  forward(DecodeCall)
+  template <class Forward>
+  void run(Forward const& forward, std::vector<std::vector<Hypothesis>>& found) {
+    auto const first = static_cast<int>(sizes_.two ? 1 : longest_);
+    int const rounds = beam_.tokens > 0 ? beam_.tokens : sizes_.target - first + 1;
+    place_sources();
+    for (int round = 0; round < rounds && open() > 0; ++round) {
+      if (round > 0) {
+        place_hypotheses();
+      }
+      ask(forward, round, first);
+      for (Lane& lane : lanes_) {
+        advance(lane, round + 1 == rounds);
+      }
+    }
+    for (Lane const& lane : lanes_) {
+      found[lane.sentence] = lane.search.found();
+    }
+  }
+
+ private:
+  struct Lane {
+    std::size_t sentence;
+    std::size_t group;
+    BeamSearch search;
+    int first = 0;  // sample of its first open hypothesis, behind which the others stand
+  };
+
+  [[nodiscard]] std::vector<std::int32_t> const& source(Lane const& lane) const {
+    return task_.sources[lane.sentence];
+  }
+  TANDEM_ONCE [[nodiscard]] int open() const;
+
+  // Gives each lane its samples. A batch is as it was until it can be a good deal smaller, so that
+  // steps are of few sizes.
+  TANDEM_ONCE void place();
+
+  // Samples of no lane have what the first lane has.
+  TANDEM_ONCE void place_sources();
+
+  TANDEM_ONCE void place_hypotheses();
+
+  template <class Forward>
+  void ask(Forward const& forward, int round, int first) {
+    bool const begins = round == 0;
+    logits_.resize(static_cast<std::size_t>(size_) * static_cast<std::size_t>(sizes_.vocabulary));
+    taken_.resize(beam_.coverage > 0.0 ? static_cast<std::size_t>(size_ * sizes_.source) : 0);
+    DecodeCall call{.size = size_,
+                    .position = begins ? 0 : first + round - 1,
+                    .parents = begins ? nullptr : parents_.data(),
+                    .scores = logits_,
+                    .coverage = taken_};
+    if (begins) {
+      call.x = x_.data();
+      call.time = static_cast<int>(longest_);
+      call.lengths = sizes_.two ? lengths_.data() : nullptr;
+    } else if (!sizes_.two) {
+      call.x = last_.data();
+      call.time = 1;
+    }
+    call.second = sizes_.two ? last_.data() : nullptr;
+    forward(call);
+  }
+
+  TANDEM_ONCE void advance(Lane& lane, bool last);
+
+  DecodeSizes const& sizes_;
+  DecodeTask const& task_;
+  Beam const& beam_;
+  DecodeGroups groups_;
+  std::vector<Lane> lanes_;
+  std::size_t longest_ = 0;  // source
+  int size_ = 0;             // samples of the batch
+  std::vector<std::int32_t> x_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> last_;     // token of each sample
+  std::vector<std::int32_t> parents_;  // sample of the batch before
+  std::vector<float> logits_;
+  std::vector<float> taken_;
+};
+
+/// Hypotheses of each sentence, the best first. Sentences of like lengths go together; without a
+/// second input, of one length.
+/// @param forward  forward(DecodeCall): a step of the network
+/// @throws ContractError  what check_decoding() says, or no device takes a whole beam
+template <class Forward>
+std::vector<std::vector<Hypothesis>> decode(DecodeSizes const& sizes, DecodeTask const& task,
+                                            Beam const& beam, Forward const& forward) {
+  check_decoding(sizes, task, beam);
+  std::vector<int> room = DecodeGroups{sizes}.of(sizes.most);
+  int any = 0;
+  for (int& each : room) {
+    each /= beam.width;
+    any += each;
+  }
+  if (any == 0) {
+    throw ContractError{
+        "translate(data, beam): a beam of .width " + std::to_string(beam.width) +
+        " is as many samples of one device and one microbatch's copy of the model, but memory is "
+        "planned for " +
+        std::to_string(sizes.most) +
+        " on all; give a larger TrainerOptions::batch or PredictorOptions::hypotheses"};
+  }
+  std::vector<std::size_t> order(task.sources.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+  }
+  auto const length = [&](std::size_t i) { return task.sources[i].size(); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
+  std::vector<std::vector<Hypothesis>> found(order.size());
+  for (std::size_t next = 0; next < order.size();) {
+    DecodeBatch batch{sizes, task, beam};
+    std::size_t const longest = length(order[next]);
+    std::vector<int> left = room;
+    bool goes_on = true;
+    while (goes_on) {  // one to each group in turn
+      goes_on = false;
+      for (std::size_t g = 0; g < left.size() && next < order.size(); ++g) {
+        if (left[g] > 0 && (sizes.two || length(order[next]) == longest)) {
+          --left[g];
+          batch.add(order[next++], g);
+          goes_on = true;
+        }
+      }
+    }
+    batch.run(forward, found);
+  }
+  return found;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task,
+                                Beam const& beam) {
+  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
+              is_finite(beam.coverage) && beam.coverage >= 0.0,
+          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
+          "or more");
+  expects(beam.coverage == 0.0 || sizes.attentions == 1,
+          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
+          "the network has none to its first input, or several; leave .coverage at 0");
+  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
+          "translate(data, beam): begin and end must be tokens that the network writes");
+  for (std::size_t i = 0; i < task.sources.size(); ++i) {
+    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
+    if (rows < 1 || rows > sizes.source) {
+      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
+                          std::to_string(rows) + " tokens, but the network takes 1 to " +
+                          std::to_string(sizes.source)};
+    }
+    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
+    if (beam.tokens > room) {
+      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
+                          ", but behind sentence " + std::to_string(i) +
+                          " the network has room for " + std::to_string(room)};
+    }
+  }
+}
+
+TANDEM_ONCE std::vector<int> DecodeGroups::of(int total) const {
+  std::vector<int> list(count());
+  for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
+    int const group =
+        sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
+    list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
+  }
+  return list;
+}
+
+TANDEM_ONCE int DecodeGroups::fit(std::vector<int> const& wanted) const {
+  int total = 0;
+  for (int const each : wanted) {
+    total += each;
+  }
+  while (total < sizes_.most && !fits(wanted, total)) {
+    ++total;
+  }
+  return total;
+}
+
+TANDEM_ONCE bool DecodeGroups::fits(std::vector<int> const& wanted, int total) const {
+  std::vector<int> const list = of(total);
+  bool all = true;
+  for (std::size_t g = 0; g < list.size(); ++g) {
+    all = all && wanted[g] <= list[g];
+  }
+  return all;
+}
+
+TANDEM_ONCE int DecodeBatch::open() const {
+  int sum = 0;
+  for (Lane const& lane : lanes_) {
+    sum += lane.search.open();
+  }
+  return sum;
+}
+
+TANDEM_ONCE void DecodeBatch::place() {
+  std::vector<int> wanted(groups_.count());
+  for (Lane const& lane : lanes_) {
+    wanted[lane.group] += lane.search.open();
+  }
+  int const least = groups_.fit(wanted);
+  if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
+    size_ = least;
+  }
+  std::vector<int> next(groups_.count());
+  std::vector<int> const sizes = groups_.of(size_);
+  for (std::size_t g = 1; g < next.size(); ++g) {
+    next[g] = next[g - 1] + sizes[g - 1];
+  }
+  for (Lane& lane : lanes_) {
+    lane.first = next[lane.group];
+    next[lane.group] += lane.search.open();
+  }
+}
+
+TANDEM_ONCE void DecodeBatch::place_sources() {
+  place();
+  auto const samples = static_cast<std::size_t>(size_);
+  x_.assign(samples * longest_, 0);
+  lengths_.assign(samples, 1);
+  for (Lane const& lane : lanes_) {
+    auto const at = static_cast<std::size_t>(lane.first);
+    std::copy(source(lane).begin(), source(lane).end(),
+              x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
+    lengths_[at] = static_cast<std::int32_t>(source(lane).size());
+  }
+  last_.assign(samples, task_.begin);
+}
+
+TANDEM_ONCE void DecodeBatch::place_hypotheses() {
+  std::vector<int> before;
+  for (Lane const& lane : lanes_) {
+    before.push_back(lane.first);
+  }
+  place();
+  last_.assign(static_cast<std::size_t>(size_), 0);
+  parents_.assign(static_cast<std::size_t>(size_), -1);
+  for (std::size_t l = 0; l < lanes_.size(); ++l) {
+    BeamSearch const& search = lanes_[l].search;
+    for (int i = 0; i < search.open(); ++i) {
+      auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
+      last_[sample] = search.last(i);
+      parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
+    }
+  }
+}
+
+TANDEM_ONCE void DecodeBatch::advance(Lane& lane, bool last) {
+  int const open = lane.search.open();
+  if (open == 0) {
+    return;
+  }
+  auto const words = static_cast<std::size_t>(sizes_.vocabulary);
+  auto const first = static_cast<std::size_t>(lane.first);
+  std::vector<std::span<float const>> taken;
+  for (int i = 0; i < open && !taken_.empty(); ++i) {
+    auto const rows = static_cast<std::size_t>(sizes_.source);
+    taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
+                                              source(lane).size()));
+  }
+  lane.search.advance(std::span<float const>{logits_}.subspan(
+                          first * words, static_cast<std::size_t>(open) * words),
+                      taken, task_.end, last);
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/train/options/default_metric.hpp
+
+/// @file
+/// DefaultMetric: what a trainer counts unless it is told otherwise.
+
+namespace tandem {
+
+namespace detail {
+
+template <class Net>
+struct LossOfNetwork {
+  using type = SoftmaxCrossEntropy<>;
+};
+template <class Net>
+  requires(unchecked_graph<Net>.output().criterion)
+struct LossOfNetwork<Net> {
+  using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
+};
+
+template <class LossType>
+inline constexpr bool takes_softmax = CrossEntropy<LossType>;
+
+template <class Net>
+constexpr bool ends_in_softmax() {
+  if constexpr (unchecked_graph<Net>.output().leaf >= 0) {
+    return std::is_same_v<Leaf<Net, unchecked_graph<Net>.output().leaf>, Softmax>;
+  } else {
+    return false;
+  }
+}
+
+/// Asked for where a trainer is named, so that its sentence stands before what follows of it.
+template <class Net, class LossType>
+struct LossFits {
+  static constexpr bool value = true;
+  static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
+                "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
+                "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
+  static_assert(
+      !takes_softmax<LossType> || !ends_in_softmax<Net>(),
+      "Trainer<Net, ...>: SoftmaxCrossEntropy takes the softmax itself, so Softmax at the "
+      "network's end would do it twice; leave Softmax out");
+  static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
+                "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
+                "Loss out, or take PerToken or PerSample");
+};
+
+/// The extents of an output behind its channels, where each number is to be a class's score.
+template <int Height, int Width>
+struct EndsInScores {
+  static constexpr bool value = true;
+  static_assert(Height * Width == 1,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in an image; end it with GlobalAvgPool "
+                "and Linear<classes>, or with Flatten and Linear<classes>");
+};
+template <int Rows>
+struct EndsInOneRow {
+  static constexpr bool value = true;
+  static_assert(Rows == 0,
+                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
+                "score of a class, but this network ends in rows of a sequence; end it with "
+                "LastRow or MeanOverTime and Linear<classes>, or, for a class a row, with "
+                "Vocabulary<classes>");
+};
+
+template <int Weights, int Outputs>
+struct EachClassHasAWeight {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Outputs,
+                "Trainer<Net, ...>: class_weights of the loss has another number of classes than "
+                "the network has outputs; give one weight for each");
+};
+
+template <class LossType>
+constexpr int weights_of() {
+  if constexpr (CrossEntropy<LossType>) {
+    return LossType::weights;
+  } else {
+    return 0;
+  }
+}
+
+template <int K, int Outputs>
+struct TopKIsOfMore {
+  static constexpr bool value = true;
+  static_assert(K <= Outputs,
+                "TopK<K>: the network has fewer outputs than K, so that every label counts as "
+                "right; give a smaller K");
+};
+
+/// The output where each of its numbers is to be a class's score; nothing where it is not, nor
+/// where it is not valid, which is said elsewhere.
+template <class Net, class LossType>
+struct Scores {
+  static constexpr Shape output = unchecked_graph<Net>.output().out;
+  static constexpr bool any = takes_softmax<LossType> && output.valid();
+  static constexpr bool image = any && output.rank == 3;
+  static constexpr int height = image ? output[1] : 1;
+  static constexpr int width = image ? output[2] : 1;
+  static constexpr int rows = any && output.timed ? output[0] : 0;
+  static constexpr int count = any ? static_cast<int>(output.elements()) : 0;
+};
+
+/// Asked for where a trainer is named, too. Bases, so that a sentence is the only error.
+template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
+struct OutputFits : EndsInScores<S::height, S::width>,
+                    EndsInOneRow<S::rows>,
+                    EachClassHasAWeight<S::count == 0 ? 0 : weights_of<LossType>(), S::count>,
+                    TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
+  static constexpr bool value = true;
+};
+
+/// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
+template <class L>
+inline constexpr bool looks_ahead = requires {
+  requires !L::causal;
+};
+template <class... Layers>
+constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
+  return (!looks_ahead<Layers> && ...);
+}
+
+template <bool IsLanguageModel, bool LooksBackOnly>
+struct Generates {
+  static constexpr bool value = true;
+  static_assert(IsLanguageModel,
+                "generate(prompt): the network must read Tokens and end with a Vocabulary");
+  static_assert(!IsLanguageModel || LooksBackOnly,
+                "generate(prompt): an Attention that is not Causal looks at tokens that are not "
+                "written yet; make it Causal");
+};
+
+}  // namespace detail
+
+/// What the network's last layer says if it gives the loss itself, else SoftmaxCrossEntropy<>.
+template <class Net>
+using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
+
+/// Accuracy where targets are labels, soft ones included; BinaryAccuracy where they are yes or no;
+/// nothing otherwise.
+template <class LossType>
+using DefaultMetric = std::conditional_t<
+    std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>, Accuracy,
+    std::conditional_t<std::is_same_v<LossType, BinaryCrossEntropy>, BinaryAccuracy, NoMetric>>;
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Nodes that read rows of both inputs, as an attention to the source does.
+template <GraphSize Size>
+constexpr int count_attentions(Graph<Size> const& graph) {
+  int count = 0;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool both = false;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
+    }
+    count += both ? 1 : 0;
+  }
+  return count;
+}
+
+/// Whether a network reads a sentence and, in its second input, what is said of it so far: rows of
+/// tokens all, none of the first depends on the second, and its results are words.
+template <GraphSize Size>
+constexpr bool translates(Graph<Size> const& graph) {
+  bool fits = graph.node[1].kind == NodeKind::input && graph.node[0].limit > 0 &&
+              graph.node[1].limit > 0 && graph.output().criterion && graph.output().out.clock == 1;
+  for (int n = 0; n < graph.nodes && fits; ++n) {
+    Node const& node = graph.node[n];
+    fits = node.out.timed;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      fits = fits && graph.node[graph.source[e]].out.clock <= node.out.clock;
+    }
+  }
+  return fits;
+}
+
+template <bool Fits>
+struct Translates {
+  static constexpr bool value = Fits;
+  static_assert(Fits,
+                "translate(data): the network must be on Inputs<Tokens, Tokens>, its second input "
+                "what is written so far, whose rows end in a Vocabulary, all values rows of one of "
+                "both; of one input take generate(prompt) or search(prompts)");
+};
+
+/// What search() asks of a network: of two inputs that it translates, of one what generate() does.
+template <class Net, bool WritesTokens, class Program>
+constexpr bool searches() {
+  if constexpr (reads_two<Program>()) {
+    return Translates<translates(Program::network)>::value || true;  // said there
+  } else {
+    return Generates<WritesTokens, looks_back_only(Leaves<typename Net::body>{})>::value;
+  }
+}
+template <class Net, bool WritesTokens, class Program>
+struct Searches {
+  static constexpr bool value = searches<Net, WritesTokens, Program>();
+};
+
+/// @throws ContractError  the rows of the network come in chunks of time
+template <class Program>
+void check_row_by_row() {
+  expects(
+      Program::batching.chunks == 1,
+      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
+      "weights in a Predictor, or in a Trainer of another strategy");
+}
+
+/// @param most  samples of a step
+template <class Program>
+DecodeSizes decode_sizes(int most, Batching const& batching) {
+  constexpr auto const& graph = Program::network;
+  constexpr bool two = reads_two<Program>();
+  check_row_by_row<Program>();
+  return {.source = graph.node[0].out[0],
+          .target = graph.node[two ? 1 : 0].out[0],
+          .vocabulary = graph.output().limit,
+          .two = two,
+          .attentions = count_attentions(graph),
+          .most = most,
+          .copies = Program::map.copies,
+          .batching = batching};
+}
+
+/// @p call as a step's batch.
+template <class Batch>
+Batch step_of(DecodeCall const& call) {
+  Batch batch{.x = call.x,
+              .size = call.size,
+              .time = call.time,
+              .lengths = call.lengths,
+              .position = call.position,
+              .parents = call.parents,
+              .scores = call.scores.data(),
+              .coverage = call.coverage.empty() ? nullptr : call.coverage.data()};
+  if (call.second != nullptr) {
+    batch.second = {call.second, 1, nullptr};
+  }
+  return batch;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/generate.hpp
+
+/// @file
+/// Writing on, token by token: which token comes next, given the network's logits.
+
+namespace tandem {
+
+struct GenerateOptions {
+  int tokens = 100;          ///< to be written
+  double temperature = 1.0;  ///< logits are divided by it; 0: always the likeliest
+  int top_k = 0;             ///< choose among so many likeliest; 0: among all
+  std::uint64_t seed = 0;
+};
+
+/// Draws one token from softmax(logits / temperature), among the top_k likeliest; which one depends
+/// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
+/// index is likelier.
+/// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
+TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                                    std::int64_t index);
+
+/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
+/// the text is longer than the network's window, its later half is read again.
+/// @param window  T, the most tokens that the network reads at once
+/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
+///                those of the calls before; position 0 begins anew
+/// @returns the tokens written, without the prompt
+/// @throws ContractError  the prompt is empty, or an option out of range
+template <class Scores>
+std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
+                                          GenerateOptions const& options, int window, int limit,
+                                          Scores const& scores) {
+  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
+  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
+              is_finite(options.temperature),
+          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
+  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
+  std::vector<float> logits(static_cast<std::size_t>(limit));
+  std::size_t begin = 0;  // of what the network has in view
+  std::size_t read = 0;   // what it has read
+  if (text.size() > static_cast<std::size_t>(window)) {
+    begin = read = text.size() - static_cast<std::size_t>(window);
+  }
+  for (std::int64_t i = 0; i < options.tokens; ++i) {
+    if (text.size() - begin > static_cast<std::size_t>(window)) {
+      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
+    }
+    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
+           std::span<float>{logits});
+    read = text.size();
+    text.push_back(draw_token(logits, options, i));
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
+                                    std::int64_t index) {
+  auto const best = std::max_element(logits.begin(), logits.end());
+  if (options.temperature == 0.0 || options.top_k == 1) {
+    return static_cast<std::int32_t>(best - logits.begin());
+  }
+  float least = -INFINITY;
+  std::size_t ties = logits.size();  // how many equal to `least` may be taken
+  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < logits.size()) {
+    std::vector<float> sorted{logits.begin(), logits.end()};
+    auto const k = sorted.begin() + (options.top_k - 1);
+    std::nth_element(sorted.begin(), k, sorted.end(), std::greater<>{});
+    least = *k;
+    auto const above =
+        std::count_if(logits.begin(), logits.end(), [&](float x) { return x > least; });
+    ties = static_cast<std::size_t>(options.top_k - above);
+  }
+  std::vector<double> weight(logits.size());
+  double sum = 0.0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
+    ties -= taken && logits[i] == least ? 1U : 0U;
+    weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
+    sum += weight[i];
+  }
+  Random4 const random =
+      philox(options.seed, RandomUse::generation, static_cast<std::uint64_t>(index), 0);
+  double const place =
+      (static_cast<double>(random.word[0]) + static_cast<double>(random.word[1]) * 0x1p-32) *
+      0x1p-32 * sum;
+  double before = 0.0;
+  std::size_t last = static_cast<std::size_t>(best - logits.begin());
+  for (std::size_t i = 0; i < weight.size(); ++i) {
+    before += weight[i];
+    if (weight[i] > 0.0) {
+      last = i;
+      if (place < before) {
+        break;
+      }
+    }
+  }
+  return static_cast<std::int32_t>(last);
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/options/check_options.hpp
+
+/// @file
+/// checked(): TrainerOptions that are within their bounds.
+
+// ---- tandem/train/options/check_asynchrony.hpp
+
+/// @file
+/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+
+// ---- tandem/train/options/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
 
 // ---- tandem/optim/schedule.hpp
 
@@ -58618,252 +61802,6 @@ TANDEM_ONCE double OneCycle::at(std::int64_t step) const {
 }  // namespace tandem
 
 #endif
-
-// ---- tandem/train/checkpoint/processes/group.hpp
-
-/// @file
-/// ProcessGroup: what the processes that load one checkpoint do together: they add numbers up, hand
-/// bytes on, and fail with one sentence.
-
-// ---- tandem/train/over_processes.hpp
-
-/// @file
-/// What each of several processes has a part of: the samples that it reads, whose outputs are its
-/// own, and what all must have: sums over all, and outputs that each makes some of.
-
-namespace tandem {
-
-/// The part of each batch that one of @p processes reads: what its ranks take, where they need no
-/// more of it.
-/// @tparam Batches  StepBatches; @p workers must live as long as what is made of the result
-template <class Batches, class Workers>
-BatchParts parts_to_read(Workers const& workers, int processes) {
-  if (!Batches::in_parts || processes == 1) {
-    return {};
-  }
-  return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
-          &workers};
-}
-
-/// f(), which reads or checks samples. Where these are a part of the batch no other process knows
-/// of an error, and all their ranks fail with it.
-template <class Workers, class F>
-auto with_part(Workers& workers, BatchParts const& parts, F const& f) {
-  try {
-    return f();
-  } catch (std::exception const& error) {
-    if (parts.of != nullptr) {
-      workers.abort(error.what());
-    }
-    throw;
-  }
-}
-
-/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
-template <class Workers, class F>
-void for_own_samples(Workers const& workers, int size, F const& f) {
-  int s = 0;
-  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
-    int const end = s + microbatch_size(size, m, workers.batching());
-    for (; s < end && workers.has_result(m); ++s) {
-      f(s);
-    }
-    s = end;
-  }
-}
-
-/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
-/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
-///
-/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
-template <class Workers, class T>
-void add_over_processes(Workers& workers, std::span<T> numbers) {
-  using RankType = typename Workers::RankType;
-  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
-    constexpr std::size_t most = std::size_t{1} << 20;
-    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
-      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
-      std::vector<double> sums(part.begin(), part.end());
-      workers.run(
-          [&](RankType& rank) {
-            std::vector<double> none(part.size());
-            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
-            rank.add_up(is_first ? std::span{sums} : std::span{none});
-          },
-          WorkKind::computes);
-      std::transform(sums.begin(), sums.end(), part.begin(),
-                     [](double sum) { return static_cast<T>(sum); });
-    }
-  }
-}
-
-/// forward(), which makes those of the @p made numbers that are of this process's ranks; then every
-/// process has all. All call it; cost: that of add_over_processes().
-template <class Workers, class Forward>
-void make_in_parts(Workers& workers, int processes, std::initializer_list<std::span<float>> made,
-                   Forward const& forward) {
-  for (std::span<float> const numbers : made) {
-    std::fill(numbers.begin(), processes > 1 ? numbers.end() : numbers.begin(), 0.0F);
-  }
-  forward();
-  for (std::span<float> const numbers : made) {
-    if (processes > 1) {
-      add_over_processes(workers, numbers);
-    }
-  }
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-/// Behind an interface, so that what is done with it is compiled once, not for each strategy.
-class ProcessGroup {
- public:
-  explicit ProcessGroup(World const& world)
-      : process_{world.process}, processes_{world.processes} {}
-  ProcessGroup(ProcessGroup const&) = delete;
-  ProcessGroup& operator=(ProcessGroup const&) = delete;
-  virtual ~ProcessGroup() = default;
-
-  [[nodiscard]] int process() const { return process_; }
-  [[nodiscard]] int processes() const { return processes_; }
-
-  /// Each number becomes its sum over the processes, which all call it with as many.
-  virtual void add_up(std::span<double> numbers) = 0;
-
-  /// Whether pass_on() is there.
-  [[nodiscard]] virtual bool passes_on() const = 0;
-  /// The bits of @p numbers become those of process @p from, -1: stay, and go to each of @p to. The
-  /// others call it, too, with as many numbers.
-  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
-
- private:
-  int process_;
-  int processes_;
-};
-
-/// The processes of a trainer, whose first ranks carry what they hand on.
-/// @tparam Workers  a WorkerGroup, which outlives this
-template <class Workers>
-class WorkersAsProcesses final : public ProcessGroup {
- public:
-  WorkersAsProcesses(Workers& workers, World const& world)
-      : ProcessGroup{world}, workers_{workers} {}
-
-  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
-  [[nodiscard]] bool passes_on() const override {
-    return SendsAndReceives<typename Workers::Communicator, double>;
-  }
-  void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
-    using RankType = typename Workers::RankType;
-    std::vector<int> ranks;
-    for (int const process : to) {
-      ranks.push_back(process * workers_.size());
-    }
-    workers_.run_on(
-        0,
-        [&](RankType& rank) {
-          rank.pass_on(numbers, from < 0 ? -1 : from * workers_.size(), ranks);
-        },
-        WorkKind::writes);
-  }
-
- private:
-  Workers& workers_;
-};
-
-/// The text of the one process that gives one, in all of them.
-/// Cost: a third more than its bytes, all-reduced.
-TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text);
-
-/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
-TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
-                             int process);
-
-/// Where processes have failed all throw what the first of them did, in the others a FileError of
-/// its words; where none has, nothing happens. All processes call it.
-TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
-                               std::exception_ptr const& failure);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text) {
-  auto size = static_cast<double>(text.size());
-  group.add_up(std::span{&size, 1});
-  text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
-  constexpr std::size_t each = 6;               // bytes: a whole number that a double holds
-  constexpr std::size_t piece = each << 16;
-  for (std::size_t begin = 0; begin < text.size(); begin += piece) {
-    std::size_t const count = std::min(piece, text.size() - begin);
-    std::vector<double> numbers((count + each - 1) / each);
-    auto const word = [&](std::size_t i) {
-      return std::span{text.data() + begin + i * each, std::min(each, count - i * each)};
-    };
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, word(i).data(), word(i).size());
-      numbers[i] = static_cast<double>(bytes);
-    }
-    group.add_up(numbers);
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      auto const bytes = static_cast<std::uint64_t>(numbers[i]);
-      std::memcpy(word(i).data(), &bytes, word(i).size());
-    }
-  }
-  return text;
-}
-
-TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
-                             int process) {
-  std::string const who = "process " + std::to_string(process) + " could not load it: ";
-  try {
-    std::rethrow_exception(failure);
-  } catch (FileError const& error) {
-    return error.path() + '\0' + std::string{error.what()}.substr(error.path().size() + 4);
-  } catch (std::exception const& error) {
-    return path + '\0' + who + error.what();
-  } catch (...) {
-    return path + '\0' + who + "an error without words";
-  }
-}
-
-TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
-                               std::exception_ptr const& failure) {
-  std::vector<double> failed(static_cast<std::size_t>(group.processes()));
-  failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
-  group.add_up(failed);
-  auto const first = std::find_if(failed.begin(), failed.end(), [](double f) { return f > 0.0; });
-  if (first == failed.end()) {
-    return;
-  }
-  bool const own = first - failed.begin() == group.process();
-  std::string const text =
-      text_of_one(group, own ? told(failure, path, group.process()) : std::string{});
-  try {
-    double nothing = 0.0;
-    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the text
-  } catch (Error const&) {                 // one that knew it has left already
-  }
-  if (own) {
-    std::rethrow_exception(failure);
-  }
-  std::size_t const cut = text.find('\0');
-  throw FileError{text.substr(0, cut), text.substr(cut + 1)};
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/train/options/options.hpp
-
-/// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
 
 // ---- tandem/train/options/checkpoints.hpp
 
@@ -59112,6 +62050,2153 @@ namespace tandem {
 
 namespace detail {
 
+template <class Backend>
+constexpr bool is_host() {
+  if constexpr (requires { typename Backend::Device; }) {
+    return std::is_same_v<typename Backend::Device, host::Device>;
+  } else {
+    return false;
+  }
+}
+
+/// Whether a backend's ops take OpSetup::slice, and sum over slices what a graph says; others than
+/// Host say so themselves.
+template <class Backend>
+constexpr bool shares_layers() {
+  if constexpr (requires { Backend::shares_layers; }) {
+    return bool{Backend::shares_layers};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether a backend's convolutions and pools take tiles with their halos, as own_geometry() says,
+/// and it has an op for TileExchange; likewise.
+template <class Backend>
+constexpr bool computes_tiles() {
+  if constexpr (requires { Backend::deals_tiles; }) {
+    return bool{Backend::deals_tiles};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
+template <class Backend>
+constexpr bool computes_rows() {
+  if constexpr (requires { Backend::deals_rows; }) {
+    return bool{Backend::deals_rows} && shares_layers<Backend>();
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
+template <class Backend>
+constexpr bool deals_states() {
+  if constexpr (requires { Backend::deals_states; }) {
+    return bool{Backend::deals_states};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether they take a part of the gradients, too; likewise.
+template <class Backend>
+constexpr bool deals_gradients() {
+  if constexpr (requires { Backend::deals_gradients; }) {
+    return bool{Backend::deals_gradients};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether such a backend's ops go through chunks of time, see Pass::rows_in_all; likewise.
+template <class Backend>
+constexpr bool computes_chunks() {
+  if constexpr (requires { Backend::takes_chunks; }) {
+    return bool{Backend::takes_chunks};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+template <bool Asynchronous, class Backend>
+struct AsynchronyRuns {
+  static constexpr bool value = true;
+  static_assert(!Asynchronous || is_host<Backend>(),
+                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
+                "or a synchronous schedule such as OneFOneB");
+};
+
+template <bool Sharded, class Backend>
+struct ShardedStateRuns {
+  static constexpr bool value = true;
+  static_assert(!Sharded || deals_states<Backend>(),
+                "Trainer: ShardedState runs on Host and Cuda, and on a backend that says `static "
+                "constexpr bool deals_states = true`; take one of these, or leave it out");
+};
+
+template <bool Sharded, class Backend>
+struct ShardedGradientsRun {
+  static constexpr bool value = true;
+  static_assert(!Sharded || deals_gradients<Backend>(),
+                "Trainer: ShardedGradients runs on Host and Cuda, and on a backend that says "
+                "`static constexpr bool deals_gradients = true`; take one of these, or leave "
+                "ShardedGradients out");
+};
+
+/// Whether they take a part of the parameters, too; likewise, and Host where products read these in
+/// the type in which they are kept.
+template <class Backend>
+constexpr bool deals_parameters() {
+  if constexpr (requires { Backend::deals_parameters; }) {
+    return bool{Backend::deals_parameters};
+  } else if constexpr (is_host<Backend>()) {
+    return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Sharded, class Backend>
+struct ShardedParametersRun {
+  static constexpr bool value = true;
+  static_assert(!Sharded || deals_parameters<Backend>(),
+                "Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on a "
+                "backend that says `static constexpr bool deals_parameters = true`; take one of "
+                "these, or ShardedState");
+};
+
+template <bool DealsRows, class Backend>
+struct SequenceRowsRun {
+  static constexpr bool value = true;
+  static_assert(
+      !DealsRows || computes_rows<Backend>(),
+      "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
+      "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
+};
+
+template <bool Sliced, class Backend>
+struct SlicesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Sliced || shares_layers<Backend>(),
+      "Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that says `static "
+      "constexpr bool shares_layers = true`; take one of these, or another strategy");
+};
+
+template <bool InChunks, class Backend>
+struct ChunksRun {
+  static constexpr bool value = true;
+  static_assert(
+      !InChunks || computes_chunks<Backend>(),
+      "Trainer: Chunks run on Host and Cuda, and on a backend that says `static constexpr "
+      "bool takes_chunks = true`; take one of these, or leave Chunks out");
+};
+
+template <bool Tiled, class Backend>
+struct TilesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Tiled || computes_tiles<Backend>(),
+      "Trainer: SpatialParallel runs on Host and Cuda, and on a backend that says `static "
+      "constexpr "
+      "bool deals_tiles = true`; take one of these, or DataParallel, ModelParallel or Pipeline");
+};
+
+/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
+/// computes nothing.
+struct RefusedBackend {};
+
+template <bool Runs, class Backend>
+using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
+
+}  // namespace detail
+
+/// @throws ContractError  an option that asynchronous training cannot have
+TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options);
+
+/// @throws ContractError  steps are not apart from each other
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
+  if (!asynchrony.on()) {
+    return;
+  }
+  expects(options.rows.empty(),
+          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
+          "of one step; leave them out");
+  expects(options.world.processes == 1,
+          "TrainerOptions: an asynchronous pipeline runs in one process, which says when a step is "
+          "done: start the program as one, or take a synchronous schedule such as OneFOneB");
+  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
+  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
+          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
+          "Sgd{.momentum = 0.9F}, or another schedule");
+}
+
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
+  expects(!asynchrony.on(),
+          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
+          "each device is at another one; take a synchronous schedule");
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/options/check_rates.hpp
+
+/// @file
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
+
+namespace tandem {
+
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
+
+/// @throws ContractError  a number of loss scaling is out of its range
+TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
+
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
+                                    double set = -1.0);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
+  detail::check_rate(options.clip_value, "clip_value");
+  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
+      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
+                          own->type->name + " has none; leave it out"};
+    }
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(group.clip_value, "clip_value" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
+  }
+  detail::check_beta(options.average.decay, "average.decay");
+  expects(options.schedule.warm_up.steps >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
+  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
+    detail::check_rate(halvings->factor, "Halvings::factor");
+  }
+  static_cast<void>(
+      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
+}
+
+TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
+  expects(scaling.initial == 0.0 ||
+              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
+          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
+  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
+          "LossScaling: growth must be 1 or more, such as 2");
+  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
+          "LossScaling: backoff must be between 0 and 1, such as 0.5");
+  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
+}
+
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
+  double const factor = options.schedule.factor(step);
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/options/check_row_gradients.hpp
+
+/// @file
+/// What gradients of rows ask of a trainer's options.
+
+namespace tandem {
+
+/// Rows that a step does not touch are left alone: which a dense update must do, too.
+/// @throws ContractError  it would change them
+TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
+  auto const averaged = averaged_parameters(network, options.groups, options.average);
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (own.frozen || !own.parameter.touched.sparse()) {
+      continue;
+    }
+    auto const refuse = [&](std::string const& why) {
+      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
+                          "' is of the rows that a step touches (RowGradient), but " + why +
+                          " changes the other rows, too; take it out, or leave RowGradient out of "
+                          "the layer"};
+    };
+    int const g = group_of(network, p, options.groups);
+    ParameterGroup const group =
+        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
+    if (group.frozen) {
+      continue;
+    }
+    double const decay = std::visit(
+        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
+        options.optimizer);
+    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
+      if (sgd->states() > 0) {
+        refuse("the momentum of Sgd");
+      }
+    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
+      if (!any->type->keeps_untouched) {
+        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
+      }
+    } else {
+      refuse(optimizer_name(options.optimizer));
+    }
+    if (decay != 0.0) {
+      refuse("weight decay");
+    }
+    if (averaged[static_cast<std::size_t>(p)]) {
+      refuse("an average of the weights, whose average.pattern it matches,");
+    }
+  }
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// @throws ContractError  an option is out of range, or there is no folder to save in
+TANDEM_ONCE void check_checkpoints(Checkpoints const& when);
+
+/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
+/// group matches nothing
+template <class Program>
+TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
+          "TrainerOptions: loader_threads must be from 1 to 256");
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !Program::averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(!clips || !Program::asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
+  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
+  expects(!scales || !Program::averaging.keeps_two(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
+          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
+          "in place of Fp16, or take AverageGradients");
+  expects(!scales || !Program::asynchrony.on(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
+          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
+          "leave loss_scaling out, or take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
+          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
+  check_checkpoints(options.checkpoints);
+  check_rates(options);
+  check_groups(Program::network, options.groups);
+  check_average(Program::network, options.groups, options.average);
+  expects(!options.average.on() || !Program::averaging.keeps_two(),
+          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
+          "each of two has its own; leave average out, or take AverageGradients");
+  expects(
+      !options.average.on() || !Program::asynchrony.on(),
+      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
+      "has weights of several steps at once; leave average out, or take a synchronous schedule");
+  check_asynchrony(Program::asynchrony, options);
+  expects(!Program::post_validated || options.world.processes == 1,
+          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
+          "follows another at once: start the program as one, or leave PostValidated out");
+  expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
+  expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
+          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
+          "another order than Reproducible<>; leave .rows out, or take ShardedState");
+  expects(Program::layer_slices == 1 || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
+          "another strategy");
+  if constexpr (Program::has_row_gradients) {
+    check_row_gradients(Program::network, options);
+  }
+  return options;
+}
+
+/// The same, with what depends on the backend.
+/// @throws ContractError  the optimizer was made for another backend
+template <class Backend>
+TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
+  if (!options.loss_scaling.has_value()) {
+    bool const narrow = std::is_same_v<typename Backend::Scalar, Float16>;
+    options.loss_scaling = narrow ? LossScaling{} : LossScaling::off();
+  }
+  if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
+    static_cast<void>(bound_to<Backend>(*own));
+  }
+  return options;
+}
+
+TANDEM_ONCE TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
+  expects(when.every_steps >= 0,
+          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
+  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
+          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
+  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
+  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
+          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
+}
+
+TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
+  options.optimizer = std::move(optimizer);
+  return options;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/options/check_types.hpp
+
+/// @file
+/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
+/// with instead, so that such a sentence is the only error.
+
+// ---- tandem/train/options/default_transport.hpp
+
+/// @file
+/// DefaultTransport: how the ranks of a backend talk to each other where the user names nothing.
+
+namespace tandem {
+
+/// Threads of this process, for devices that share the host's memory. GPUs have theirs in
+/// train/options/cuda/.
+template <class Backend>
+struct DefaultTransport {
+  template <int Ranks>
+  using type = ThreadsTransport<Ranks>;
+};
+
+namespace detail {
+
+template <class Backend>
+struct ComputesOn {
+  using type = Backend;
+};
+template <class Backend>
+  requires requires { typename Backend::Computes; }
+struct ComputesOn<Backend> {
+  using type = typename Backend::Computes;
+};
+
+/// What computes, where the user names a backend together with what connects it: a type that has
+/// `Computes`, and a DefaultTransport.
+template <class Backend>
+using ComputingBackend = typename ComputesOn<Backend>::type;
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/workers_of.hpp
+
+/// @file
+/// WorkersOf: the WorkerGroup of a Program's ranks; only here its types and the group meet.
+
+// ---- tandem/engine/rank/asynchronous_rank.hpp
+
+/// @file
+/// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
+/// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
+
+// ---- tandem/engine/rank/asynchronous_tick.hpp
+
+/// @file
+/// each_action: what a stage of an asynchronous pipeline does in one round, derived from its rule.
+
+namespace tandem {
+
+/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
+/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
+/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
+///
+/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
+/// their types reach. asynchronous_table() has the same rows as a table.
+template <class F>
+constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
+                           F const& f) {
+  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
+    f(Action{.kind = kind,
+             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
+             .stage = static_cast<std::int16_t>(stage),
+             .index = static_cast<std::int32_t>(index)},
+      index);
+  };
+  bool const first = stage == 0;
+  bool const last = stage + 1 == rule.devices;
+  if (g < all) {
+    if (!first) {
+      act(ActionKind::receive_forward, g);
+    }
+    act(ActionKind::forward, g, rule.forward_version(stage, g));
+    if (!last) {
+      act(ActionKind::send_forward, g);
+    }
+  }
+  std::int64_t const late = g - rule.delay(stage);
+  if (late < 0 || late >= all) {
+    return;
+  }
+  if (!last) {
+    act(ActionKind::receive_backward, late);
+  }
+  act(ActionKind::backward, late, rule.backward_version(stage, late));
+  if (!first) {
+    act(ActionKind::send_backward, late);
+  }
+  if ((late + 1) % rule.microbatches == 0) {
+    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/version_update.hpp
+
+/// @file
+/// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
+/// prediction of weights to come.
+
+namespace tandem {
+
+/// Weights as they will be after some more updates in the direction of the momentum: y = w -
+/// distance v, where the distance is their number times the learning rate.
+///
+/// Source: Chen, Yang, Cheng, arXiv:1809.02839 (SpecTrain), equation 4
+template <class T>
+struct PredictElement {
+  T const* weight;
+  T const* momentum;
+  T* y;
+  T distance;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = weight[i] - distance * momentum[i];
+  }
+};
+
+/// Without clipping: a stage's update comes before other stages have their gradients.
+template <class Backend>
+class VersionUpdate {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+
+  /// @param parameters  of the device, a run each
+  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
+      : optimizer_{std::move(optimizer)}, parameters_{std::move(parameters)}, runs_{parameters_} {
+    merge_parameters();
+  }
+
+  /// See set_missed(). Allocates nothing.
+  TANDEM_COLD void set_missed_steps(std::span<std::int64_t const> missed) {
+    set_missed(parameters_, missed);
+    merge_parameters();
+  }
+
+  /// The first parameter of the network whose gradient is not finite; -1: there is none.
+  /// Cost: a pass over the gradients.
+  template <class Memory>
+  [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
+    for (UpdateRun const& r : parameters_) {
+      if (!r.frozen && r.role == Role::weight &&
+          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
+        return r.origin;
+      }
+    }
+    return -1;
+  }
+
+  /// The weights in place @p from, updated, in place @p to; no allocation.
+  /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
+  template <class Memory>
+  void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
+    if (from != to) {
+      memory.copy_version(device, from, to);
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            update_run(device, memory, state, optimizer, r, memory.version(to));
+          }
+        },
+        optimizer_);
+  }
+
+  /// What the weights in place @p from will be @p updates later, in place @p to.
+  /// @pre the optimizer is Sgd with momentum
+  template <class Memory>
+  void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
+               int to) const {
+    P const* const weights = memory.version(from);
+    P* const predicted = memory.version(to);
+    for (UpdateRun const& r : runs_) {
+      if (r.frozen || r.role == Role::statistic) {  // as they were when the stream began
+        continue;
+      }
+      double const rate = state.learning_rate * double{r.learning_rate_scale};
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          PredictElement<P>{weights + r.begin, memory.state(0) + r.begin, predicted + r.begin,
+                            static_cast<P>(rate * static_cast<double>(updates))});
+    }
+  }
+
+ private:
+  template <class Memory, class O>
+  static void update_run(Device& device, Memory const& memory, StepState const& state,
+                         O const& optimizer, UpdateRun const& r, P* weights) {
+    if (r.frozen) {
+      return;
+    }
+    P const* const gradients = memory.gradients() + r.begin;
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          AverageUpdate<P>{{weights + r.begin, gradients}, static_cast<P>(r.rate)});
+      return;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = double{r.gradient_scale},
+        .step = state.step + 1 - r.missed,
+        .clip_value = r.clip_value};
+    update_weights<Backend>(
+        device, optimizer, weights + r.begin, gradients,
+        [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
+  }
+
+  TANDEM_COLD void merge_parameters() {
+    if (is_by_tensor(optimizer_)) {
+      runs_ = parameters_;
+    } else {
+      merge_runs(parameters_, runs_);
+    }
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Between streams place 0 has the weights. At the beginning of one every place gets them; during
+/// it version v of the weights, after v updates, is in the place of v.
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Program::Program>
+class AsynchronousRank final
+    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
+                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
+  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
+  using Table = typename Parts::Table;
+  using Passes = MicrobatchPasses<Parts, 0>;
+
+ public:
+  using typename Base::Batch;
+  using typename Base::Slot;
+  using typename Base::Whole;
+  using Stream = StepStream<Batch>;
+  static constexpr auto const& places = Program::places;
+  static constexpr auto const& rule = Program::places.rule;
+  static constexpr LocalStage stage = Program::stages.stage[0];
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  AsynchronousRank(RankOptions const& options, Connect const& connect)
+      : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
+        update_{options.optimizer,
+                parameter_runs(Program::graph, Program::layout.offset, options.groups,
+                               Whole::map.parts(), options.clip_value)} {
+    TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
+    for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
+      slots_.emplace_back(parts_, options);
+    }
+  }
+
+  void run_stream(Stream& stream) override {
+    fill_places();
+    std::int64_t steps = 0;
+    for (; await(stream, steps); ++steps) {
+      begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
+      for (int i = 0; i < rule.microbatches; ++i) {
+        round(stream, steps * rule.microbatches + i, endless);
+      }
+    }
+    std::int64_t const all = steps * rule.microbatches;
+    for (std::int64_t g = all; g < all + rule.delay(places.stage); ++g) {
+      round(stream, g, all);
+    }
+    rest();
+  }
+
+  StepResult forward(StepState const& state, Batch const& batch) override {
+    Slot& slot = slot_of(0);
+    begin(slot, state, batch, false);
+    parts_.carry(slot, batch);
+    parts_.sums.clear(parts_.device);
+    for (int m = 0; m < rule.microbatches; ++m) {
+      if (slot.microbatches[m].size > 0) {
+        evaluate(slot, m);
+      }
+    }
+    if (Whole::ranks > 1) {
+      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
+      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      parts_.gradients.await_sums(parts_.device);
+    }
+    parts_.links.await_all(parts_.device);
+    StepResult result;
+    finish(slot, batch.size, result);
+    return result;
+  }
+
+  [[nodiscard]] MemoryReport memory_report() const override {
+    MemoryReport report = parts_.report();
+    for (Slot const& slot : slots_) {
+      report.feed += slot.feed.bytes();
+    }
+    return report;
+  }
+  void set_missed_steps(std::span<std::int64_t const> missed) override {
+    update_.set_missed_steps(missed);
+  }
+  void upload() override {
+    mirror_.upload(parts_.device, parts_.memory);
+    pack_place(0);
+  }
+
+ private:
+  using Base::mirror_;
+  using Base::parts_;
+  using Base::progress_;
+  using Base::watch_;
+
+  static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+
+  void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  // As many steps have a slot of their own as have microbatches here at once.
+  [[nodiscard]] Slot& slot_of(std::int64_t step) {
+    return slots_[static_cast<std::size_t>(step) % slots_.size()];
+  }
+  // Microbatches are numbered through from the beginning of a stream.
+  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule.microbatches); }
+  [[nodiscard]] static int in_step(std::int64_t g) {
+    return static_cast<int>(g % rule.microbatches);
+  }
+  [[nodiscard]] static int table_of(std::int64_t g) {
+    return static_cast<int>(g % places.tables());
+  }
+
+  void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
+    slot.begin(parts_, state, batch, training, watch_.waiter());
+    slot.load(parts_);
+  }
+
+  // Not late, however long the program takes.
+  bool await(Stream& stream, std::int64_t step) {
+    progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const more = stream.await(step);
+    progress_->store(at_no_action, std::memory_order_relaxed);
+    return more;
+  }
+
+  void round(Stream& stream, std::int64_t g, std::int64_t all) {
+    each_action(rule, places.stage, g, all, [&](Action action, std::int64_t microbatch) {
+      at(action);
+      switch (action.kind) {
+        case ActionKind::forward:
+          forward(stream, microbatch);
+          break;
+        case ActionKind::backward:
+          backward(microbatch);
+          break;
+        case ActionKind::update:
+          update(stream, microbatch / rule.microbatches);
+          break;
+        default:
+          message(action, microbatch);
+      }
+    });
+  }
+
+  void forward(Stream& stream, std::int64_t g) {
+    Slot& slot = slot_at(g);
+    if (places.predicts()) {
+      predict(*slot.feed.state(), g);
+    }
+    int const t = table_of(g);
+    int const m = in_step(g);
+    Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
+    if (stage.has_result && m + 1 == rule.microbatches) {
+      parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
+      finish(slot, slot.key.samples, *slot.feed.result());
+      stream.finish(*slot.feed.result());
+    }
+  }
+
+  // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
+  void finish(Slot& slot, int samples, StepResult& result) {
+    parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
+    result.non_finite = result.non_finite < rule.microbatches ? result.non_finite : 0;
+  }
+
+  void backward(std::int64_t g) {
+    Slot& slot = slot_at(g);
+    Passes::backward(parts_, slot, slot.microbatches[in_step(g)],
+                     parts_.memory.backward_table(table_of(g)));
+  }
+
+  void message(Action action, std::int64_t g) {
+    Slot& slot = slot_at(g);
+    message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
+  }
+  void message(Action action, Slot& slot, int m, Table const& table) {
+    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
+                     slot.key.training);
+  }
+
+  // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
+  void predict(StepState const& state, std::int64_t g) {
+    std::int64_t const delay = rule.delay(places.stage);
+    int const ahead = static_cast<int>(g < delay ? g : delay);
+    update_.predict(parts_.device, parts_.memory, state, ahead, places.of_version(updates_),
+                    places.prediction());
+    pack_place(places.prediction());
+  }
+
+  void update(Stream& stream, std::int64_t step) {
+    if (stream.updates(step)) {
+      parts_.ties.begin_step();
+      parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+      StepState const& state = *slot_of(step).feed.state();
+      int const bad = update_.first_bad(parts_.device, parts_.memory);
+      if (bad < 0) {
+        int const to = places.of_version(updates_ + 1);
+        update_.run(parts_.device, parts_.memory, state, places.of_version(updates_), to);
+        pack_place(to);
+        ++updates_;
+      } else {
+        stream.stop(step, {state.step, bad});
+      }
+    }
+    stream.release(step);
+  }
+
+  void fill_places() {
+    updates_ = 0;
+    for (int place = 1; place < places.count(); ++place) {
+      parts_.memory.copy_version(parts_.device, 0, place);
+      pack_place(place);
+    }
+  }
+  void rest() {
+    if (int const place = places.of_version(updates_); place != 0) {
+      parts_.memory.copy_version(parts_.device, place, 0);
+      pack_place(0);
+    }
+  }
+
+  // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
+  // reads them.
+  void pack_place(int place) {
+    for (int t = 0; t < places.tables(); ++t) {
+      if (places.forward(t) == place) {
+        Passes::pack(parts_, parts_.memory.table(t));
+        return;
+      }
+      if (places.backward(t) == place) {
+        Passes::pack(parts_, parts_.memory.backward_table(t));
+        return;
+      }
+    }
+  }
+
+  // The first table whose B reads the weights of place 0: what evaluation computes with.
+  static int table_at_rest() {
+    int t = 0;
+    while (places.backward(t) != 0) {
+      ++t;
+    }
+    return t;
+  }
+
+  // All microbatches of an evaluation have one table.
+  void evaluate(Slot& slot, int m) {
+    int const t = table_at_rest();
+    Table const& table = parts_.memory.backward_table(t);
+    Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
+    auto const begins = [&](ActionKind kind) {
+      action.kind = kind;
+      at(action);
+    };
+    if (places.stage > 0) {
+      begins(ActionKind::receive_forward);
+      message(action, slot, m, table);
+    }
+    begins(ActionKind::forward);
+    Passes::forward(parts_, slot, m, table, t);
+    if (places.stage + 1 < Whole::devices) {
+      begins(ActionKind::send_forward);
+      message(action, slot, m, table);
+    }
+  }
+
+  std::deque<Slot> slots_;  // a step's stays where it is
+  VersionUpdate<Backend> update_;
+  std::int64_t updates_ = 0;  // of this stream
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <bool PostValidates, bool OnHost>
+struct PostValidatesOn {
+  static constexpr bool value = true;
+  static_assert(!PostValidates || OnHost,
+                "PostValidated<Schedule>: only Host's devices go on into the next step before an "
+                "update is known to be right; take Host, or leave PostValidated out");
+};
+
+template <class Program>
+inline constexpr auto parameters_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
+  return std::array<DeviceParameters, sizeof...(D)>{
+      {{WholeParameters<typename Program::template Device<D>>::graph,
+        WholeParameters<typename Program::template Device<D>>::layout.offset,
+        WholeParameters<typename Program::template Device<D>>::layout.elements}...}};
+}
+(std::make_integer_sequence<int, Program::devices>{});
+
+/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
+/// @param replicas  of the world, where the strategy takes any number
+template <class Program>
+TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall) {
+  options.on_stall = on_stall;
+  options.timeout = transport_timeout(options.timeout);
+  options.groups = RankGroups<Program>{replicas}.list();
+  options.ranks = Program::mesh_of(replicas).size();
+  options.describe_progress = describe_action;
+  return options;
+}
+
+}  // namespace detail
+
+template <class Program, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+  requires RankTransport<Transport<Program::transport_ranks>>
+class WorkersOf
+    : public WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>> {
+ public:
+  using TransportType = Transport<Program::transport_ranks>;
+  using Communicator = typename TransportType::Communicator;
+  using Group = WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
+  using typename Group::RankType;
+  /// The rank that is device @p D of its replica.
+  template <int D>
+  using RankOf = std::conditional_t<
+      Program::asynchrony.on(),
+      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
+                       Communicator>,
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
+
+  /// Whether the ranks run without a barrier between steps.
+  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  static constexpr int steps_in_flight = Program::asynchrony.on()
+                                             ? Program::asynchrony.late_steps(0) + 2
+                                         : streams ? 2
+                                                   : RankOf<0>::FeedType::steps_in_flight;
+  static_assert(detail::PostValidatesOn<Program::post_validated,
+                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
+
+  static constexpr ProgramFacts program_facts{
+      .network = Program::network,
+      .devices = detail::parameters_of_devices<Program>,
+      .copies = Program::map.copies,
+      .parts = Program::map.parts(),
+      .result = Program::partition.part[Program::network.nodes - 1],
+      .device = Program::map.device,
+      .steps_in_flight = steps_in_flight,
+      .several_ranks = Program::several_ranks,
+      .stateful = Program::stateful,
+      .asynchronous = Program::asynchrony.on(),
+      .streams = streams,
+      .has_pieces = Program::has_pieces,
+      .cuts_weights = Program::slices > 1 || Program::sharded_parameters,
+      .two_models = !Program::averaging.ends_equal(),
+      .passes_on = SendsAndReceives<Communicator, double>,
+      .captured_beside = is_capturable_beside_others<Communicator>};
+
+  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
+  /// @param transport  but for describe_progress; its time-out 0 is for no limit
+  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
+  TANDEM_COLD WorkersOf(RankOptions const& options, TransportOptions transport,
+                        OnStall on_stall = {})
+      : WorkersOf{options, std::move(transport), on_stall,
+                  batching_with<Program>(options.microbatches, options.replicas)} {}
+
+ private:
+  TANDEM_COLD WorkersOf(RankOptions const& options, TransportOptions transport, OnStall on_stall,
+                        Batching const& batching)
+      : Group{{.facts = program_facts,
+               .batching = batching,
+               .mesh = Program::mesh_of(batching.replicas),
+               .limit = {transport.timeout, on_stall},
+               .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight,
+                                                         {transport.timeout, on_stall})},
+              options,
+              std::make_unique<GroupTransportOf<TransportType>>(
+                  detail::described<Program>(transport, batching.replicas, on_stall)),
+              make_rank} {}
+
+  // Its type depends on which device of its replica it is.
+  TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
+                                                         Mesh const& mesh,
+                                                         RankOptions const& options) {
+    auto const connect = [&](int group) {
+      auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
+      return group == RankGroups<Program>::all ? own.communicator(options.rank)
+                                               : own.communicator(options.rank, group);
+    };
+    int const device = mesh.coordinate(options.rank, Axis::model);
+    std::unique_ptr<RankType> made;
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+    return made;
+  }
+};
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Whether the kernels of a backend are there. Those of BasicHost<OneDnn> are without the macro.
+template <class B>
+inline constexpr bool has_kernels = true;
+#if !defined(TANDEM_ONEDNN)
+template <class Precision>
+inline constexpr bool has_kernels<BasicHost<OneDnn, Precision>> = false;
+#endif
+
+template <class B>
+concept Computes = has_kernels<B> && ComputeBackend<B> && HasVerbs<B>;
+template <class T, class B, class Program>
+concept Connects = Computes<B> && RankTransport<T> && Carries<typename T::Communicator, B, Program>;
+
+template <class C, class B>
+concept OnStreamsOf = std::same_as<typename C::Stream, typename B::Stream>;
+
+/// Whether B names a Device that is nowhere defined.
+template <class B>
+concept NamesDevice = requires {
+  typename B::Device;
+}
+&&!Complete<typename B::Device>;
+
+// Each assert is of one concept, so that compilers go on to say what of it is missing.
+template <class B>
+struct BackendFits {
+  static constexpr bool value = true;
+  static_assert(ComputeBackend<B>,
+                "Trainer<Net, Strategy, Backend>: this type is no backend, or its Device or Buffer "
+                "lacks what the concept ComputeBackend of tandem/runtime/concepts.hpp asks of it; "
+                "take Host or Cuda");
+};
+template <class B>
+  requires NamesDevice<B>
+struct BackendFits<B> {
+  static constexpr bool value = true;
+  static_assert(Complete<typename B::Device>,
+                "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
+                "with nvcc");
+};
+template <>
+struct BackendFits<RefusedBackend> {
+  static constexpr bool value = true;
+};
+template <class B>
+  requires ComputeBackend<B>
+struct BackendFits<B> {
+  static constexpr bool value = true;
+  static_assert(has_kernels<B>,
+                "BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take "
+                "BasicHost<Portable>");
+  static_assert(HasVerbs<B>,
+                "Trainer<Net, Strategy, Backend>: specialise tandem::Verbs for this backend, with "
+                "all that the concept HasVerbs of tandem/ops/concepts.hpp asks of it");
+};
+
+/// @tparam T  a transport of as many ranks as Program has
+template <class T, class B, class Program>
+struct TransportFits {
+  static constexpr bool value = true;
+  static_assert(RankTransport<T>,
+                "Trainer<..., Transport>: this template is no transport, or its Communicator lacks "
+                "what the concept RankTransport of tandem/comm/transport.hpp asks of it; take "
+                "ThreadsTransport, or leave it out");
+};
+template <class T, class B, class Program>
+  requires(!Computes<B>)  // which has been said
+struct TransportFits<T, B, Program> {
+  static constexpr bool value = true;
+};
+template <class T, class B, class Program>
+  requires Computes<B> && RankTransport<T>
+struct TransportFits<T, B, Program> {
+  static constexpr bool value = true;
+  static_assert(OnStreamsOf<typename T::Communicator, B>,
+                "Trainer<..., Backend, ..., Transport>: this transport's communicators queue on "
+                "another kind of stream than the backend's device has; take ThreadsTransport for "
+                "Host, VirtualTransport or NcclTransport for Cuda");
+};
+template <class T, class B, class Program>
+  requires Computes<B> && RankTransport<T> && OnStreamsOf<typename T::Communicator, B>
+struct TransportFits<T, B, Program> {
+  static constexpr bool value = true;
+  static_assert(Carries<typename T::Communicator, B, Program>,
+                "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
+                "what the strategy asks: all_reduce of gradients for several copies of the model, "
+                "all_gather of them for RowGradient, reduce_scatter and all_gather for "
+                "ShardedState, send and receive of activations for a model on several devices, "
+                "all_reduce of activations and all_gather of parameters for TensorParallel, "
+                "reduce_scatter and all_gather of activations for SequenceRows, exchange of "
+                "them for SpatialParallel");
+};
+
+// Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
+template <template <int> class T, class B, class Program>
+struct NamedTransportFits : TransportFits<T<Program::transport_ranks>, B, Program> {};
+template <template <int> class T, class Program>
+struct NamedTransportFits<T, RefusedBackend, Program> {
+  static constexpr bool value = true;
+};
+template <template <int> class T, class B, class Program>
+inline constexpr bool connects = Connects<T<Program::transport_ranks>, B, Program>;
+template <template <int> class T, class Program>
+inline constexpr bool connects<T, RefusedBackend, Program> = false;
+
+/// What runs in place of a backend that is refused: the same program, and nothing that is computed.
+template <class B>
+using UsedBackend = std::conditional_t<Computes<B>, B, Null>;
+
+template <bool Fits, class Program, class B, class L, class M, template <int> class T>
+struct SelectWorkers {
+  using type = WorkersOf<Program, B, L, M, T>;
+};
+template <class Program, class B, class L, class M, template <int> class T>
+struct SelectWorkers<false, Program, B, L, M, T> {
+  using type = WorkersOf<Program, B, L, M, DefaultTransport<B>::template type>;
+};
+
+/// The same for a transport, which is there no more than its backend is.
+/// @tparam B  the backend as the user named it, or RefusedBackend
+template <class Program, class B, class L, class M, template <int> class T>
+using UsedWorkers =
+    typename SelectWorkers<connects<T, B, Program>, Program, UsedBackend<B>, L, M, T>::type;
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/options/refused_trainer.hpp
+
+/// @file
+/// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
+/// such a sentence is the only error.
+
+namespace tandem::detail {
+
+template <class N>
+concept IsNetwork = requires {
+  typename N::input;
+  typename N::body;
+};
+
+/// What each argument is comes as a bool, which compilers explain in one line, as they do not a
+/// concept.
+template <bool IsNetwork, bool IsStrategy, bool IsLoss, bool IsMetric>
+struct TrainerArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Trainer<Net, Strategy, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the strategy comes second");
+  static_assert(!IsNetwork || IsStrategy,
+                "Trainer<Net, Strategy, Backend>: the second is a strategy, such as SingleDevice<> "
+                "or DataParallel<2>; the backend, Host or Cuda, comes third");
+  static_assert(!IsNetwork || !IsStrategy || IsLoss,
+                "Trainer<Net, Strategy, Backend, Loss>: the fourth is a loss, such as "
+                "SoftmaxCrossEntropy<> or MeanSquaredError; see Loss of tandem/layers/loss.hpp");
+  static_assert(!IsNetwork || !IsStrategy || !IsLoss || IsMetric,
+                "Trainer<Net, Strategy, Backend, Loss, Metric>: the fifth is a metric, such as "
+                "Accuracy or TopK<5>; see Metric of tandem/layers/loss.hpp");
+};
+
+/// Has the verbs of a Trainer, and does nothing.
+struct RefusedTrainer {
+  explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
+  RefusedTrainer(TrainerOptions const& /*options*/, auto const& /*optimizer*/) {}
+  EpochResult train(auto const&...) { return {}; }
+  Evaluation evaluate(auto const&...) { return {}; }
+  Confusion confusion(auto const&...) { return Confusion{1}; }
+  std::vector<float> predict(auto const&...) { return {}; }
+  std::vector<std::int32_t> generate(auto const&...) { return {}; }
+  std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
+  StepResult step(auto const&...) { return {}; }
+  void save(auto const&...) const {}
+  void export_model(auto const&...) const {}
+  void load(auto const&...) {}
+  std::vector<std::string> load_weights(auto const&...) { return {}; }
+  void set_parameter(auto const&...) {}
+  std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
+  TrainingPosition const& position() const { return position_; }
+  Epochs epochs(auto const&...) { return Epochs{0}; }
+  Plateau plateau(auto const&...) { return {position_.plateaus[0], position_.step}; }
+  void set_position(auto const&...) {}
+  double learning_rate() const { return {}; }
+  void set_learning_rate(auto const&...) {}
+
+ private:
+  TrainingPosition position_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/options/trainer_types.hpp
+
+/// @file
+/// TrainerTypes: what a Trainer's types are lowered to, and one sentence where they do not go
+/// together.
+
+// ---- tandem/train/step_batches.hpp
+
+/// @file
+/// StepBatches: the data of a step from a loader's batch or a caller's, and what is wrong with it.
+
+namespace tandem {
+
+/// What a loop over steps knows of a network, its loss and its metrics, as values.
+/// @tparam Batch  StepBatch
+template <class Batch>
+struct StepFacts {
+  SampleShapes wanted{};
+  Shape output{};
+  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
+  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
+  /// must be counted before the first backward pass.
+  bool in_parts = false;
+  void (*check)(Batch const&, SampleNames const&) = nullptr;        ///< StepBatches::check()
+  void (*check_input)(Batch const&, SampleNames const&) = nullptr;  ///< likewise
+  std::string_view const* metric_names = nullptr;
+  int metrics = 0;
+  std::string (*computes_with)() = nullptr;  ///< the kernels' library
+
+  /// A step's result with the names of its metrics.
+  [[nodiscard]] StepResult named(StepResult result) const {
+    result.metrics.names = metric_names;
+    result.metrics.count = metrics;
+    return result;
+  }
+};
+
+/// A loader's batch as a step's.
+template <class Step>
+Step step_of(Batch<typename Step::Input, typename Step::TargetType> const& batch) {
+  return {.x = batch.x,
+          .targets = batch.y,
+          .size = batch.size,
+          .from = batch.part.begin,
+          .to = batch.part.end,
+          .time = batch.time,
+          .lengths = batch.lengths,
+          .second = {batch.second, batch.second_time, batch.second_lengths}};
+}
+
+template <class Program, class Backend, class LossType, class MetricType>
+struct StepBatches {
+  using In = InputOf<Program, Backend>;
+  using Target = typename LossType::Target;
+  using Type = StepBatch<typename Backend::Master, Target, In>;
+  static constexpr auto const& graph = Program::network;
+  static constexpr Shape input = graph.node[0].out;
+  static constexpr Shape second = input_shape<Program>(1);
+  static constexpr Shape output = graph.output().out;
+
+  /// @pre check_batch() gave @p samples
+  static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
+                 int samples) {
+    Type batch{.x = x.data(),
+               .targets = targets.data(),
+               .size = samples,
+               .time = rows_of(input, sequences.time),
+               .lengths = pointer_to(sequences.lengths)};
+    if constexpr (second.valid()) {
+      batch.second = {sequences.second.data(), rows_of(second, sequences.second_time),
+                      pointer_to(sequences.second_lengths)};
+    }
+    return batch;
+  }
+
+  /// Every index that the network will look up.
+  /// @throws ContractError  one is out of range
+  static void check_input(Type const& batch, SampleNames const& names) {
+    if constexpr (graph.node[0].limit > 0) {
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token", names);
+    }
+    if constexpr (second.valid()) {
+      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
+                    "token of the second input", names);
+    }
+  }
+
+  /// The same, and the targets.
+  static void check(Type const& batch, SampleNames const& names) {
+    check_input(batch, names);
+    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
+    if constexpr (is_of_criterion<LossType>) {
+      check_indices(targets, -1, graph.output().limit,
+                    output.clock == 0 ? batch.time : batch.second.time, "target", names);
+    }
+    check_labels<LossType, MetricType>(targets, output.elements(), names);
+    check_soft_labels<LossType>(targets, output.elements(), names);
+  }
+
+  static constexpr StepFacts<Type> facts{
+      .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
+      .output = output,
+      .in_parts = !Program::asynchrony.on() && !Program::post_validated &&
+                  !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
+}, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
+   .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
+};  // namespace tandem
+
+private:
+// How many rows a step has where @p time says so, or as many as there may be.
+static constexpr int rows_of(Shape const& shape, int time) {
+  return time > 0 || !shape.timed ? time : shape[0];
+}
+static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+  return list.empty() ? nullptr : list.data();
+}
+
+// All numbers that are here of a batch that has samples of @p shape.
+template <class E>
+static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
+  int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
+  return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                         shape.elements(time))};
+}
+}
+;
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+template <class Net, class S, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+struct TrainerTypes {
+  static_assert(LossFits<Net, LossType>::value);
+  static_assert(OutputFits<Net, LossType, MetricType>::value);
+  using Named = ComputingBackend<Backend>;
+  static_assert(AsynchronyRuns<asynchrony_of<S>().on(), Named>::value);
+  static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
+  static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
+  static_assert(ShardedStateRuns < shards && !shards_gradients, Named > ::value);
+  static constexpr bool shards_parameters = shards && S::batching.sharded_parameters;
+  static_assert(ShardedGradientsRun < shards_gradients && !shards_parameters, Named > ::value);
+  static_assert(ShardedParametersRun<shards_parameters, Named>::value);
+  static constexpr bool slices = layer_slices_of<S> > 1;
+  static constexpr bool deals_rows = tandem::detail::deals_rows<S>;
+  static_assert(SequenceRowsRun<deals_rows, Named>::value);
+  static constexpr bool has_tiles = tiles_of<S>() != Extent2d{};
+  static_assert(TilesRun<has_tiles, Named>::value);
+  static_assert(SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
+  static constexpr bool in_chunks = S::batching.chunks > 1;
+  static_assert(ChunksRun<in_chunks, Named>::value);
+  static constexpr bool of_host = asynchrony_of<S>().on();
+  using Asked = AskedBackend<
+      (!of_host || is_host<Named>()) && (!shards || deals_states<Named>()) &&
+          (!shards_gradients || deals_gradients<Named>()) &&
+          (!shards_parameters || deals_parameters<Named>()) &&
+          (!slices || shares_layers<Named>()) && (!deals_rows || computes_rows<Named>()) &&
+          (!has_tiles || computes_tiles<Named>()) && (!in_chunks || computes_chunks<Named>()),
+      Named>;
+  static_assert(BackendFits<Asked>::value);
+  using Used = UsedBackend<Asked>;
+  using T = typename Used::Master;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  static_assert(NamedTransportFits<Transport, Asked, ProgramType>::value);
+  using Workers = UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
+  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/ranks/imported_table.hpp
+
+/// @file
+/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
+
+// ---- tandem/schedule/verify/sentence.hpp
+
+/// @file
+/// A Verdict as a sentence.
+
+namespace tandem {
+
+namespace detail {
+
+/// What a flaw is called; what stands in braces is a number or an action of the verdict.
+TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::none:
+      return "the action table is valid";
+    case Flaw::unsound_map:
+      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
+             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
+             "those of a link from one device to one other";
+    case Flaw::uneven_copies:
+      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
+             "multiple of the copies";
+    case Flaw::foreign_action:
+      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
+             "updates out of the table";
+    case Flaw::foreign_update:
+      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
+             "out, exchanges where no weights are averaged, and versions of anything but passes";
+    case Flaw::unknown_stage:
+      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
+    case Flaw::wrong_device:
+      return "{action} belongs to {peer}, which has its stage";
+    case Flaw::unknown_microbatch:
+      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
+    case Flaw::missing:
+      return "{action} is missing{before}";
+    case Flaw::doubled:
+      return "{action} stands there although it was done before";
+    case Flaw::out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
+             "order";
+    case Flaw::retired_out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must be retired in "
+             "ascending order";
+    case Flaw::before_its_input:
+      return "{action} stands before {other}, which it needs";
+    case Flaw::nothing_to_send:
+      return "{action} has nothing to send: no other device needs what it names";
+    case Flaw::nothing_to_receive:
+      return "{action} has nothing to receive: no other device makes what it names";
+    case Flaw::unmatched_send:
+      return "{action} waits for a free place, but {peer} has no {other} that would make one";
+    case Flaw::unmatched_receive:
+      return "{action} waits for a message, but {peer} has no {other} that would send it";
+    case Flaw::out_of_fifo_order:
+      return "{action} is not the next message of its link, which is that of {other}; receive in "
+             "the order of the sends";
+    case Flaw::wrong_version:
+      return "{action} must read version {count} of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return "{action} reads weights that are not there yet: its stage has had {updates}";
+    case Flaw::version_gone:
+      return "{action} reads weights that are overwritten: its stage has had {updates}";
+    case Flaw::exchanged_otherwise:
+      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
+             "one order";
+    case Flaw::unsound_rules:
+      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
+             "another "
+             "copy has not; give for each device the stages of its own";
+    case Flaw::foreign_tail:
+      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
+             "all a rank has, and the update of one model, with its lowest stage";
+    case Flaw::reduced_out_of_order:
+      return "{action} stands before {other}; await a rank's buckets in ascending order";
+    case Flaw::deadlock:
+      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
+             "in flight for each link and direction";
+    case Flaw::queues_shared:
+      return "{action} waits forever, since the streams of its GPU share {queues}; "
+             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
+  }
+  return "{action}";
+}
+
+inline std::string counted(int count, char const* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// What stands for @p name in a sentence.
+TANDEM_ONCE TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v);
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+TANDEM_ONCE TANDEM_COLD std::string to_string(Verdict const& v);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string value_of(std::string_view name, Verdict const& v) {
+  if (name == "action" || name == "other" || name == "waiting") {
+    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+  }
+  if (name == "before") {
+    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  }
+  if (name == "peer") {
+    return "rank " + std::to_string(v.other_rank);
+  }
+  if (name == "updates" || name == "depth" || name == "queues") {
+    return name == "depth" ? counted(v.depth, "message")
+                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
+  }
+  return std::to_string(name == "rank"      ? v.rank
+                        : name == "first"   ? v.first
+                        : name == "last"    ? v.first + v.count - 1
+                        : name == "count-1" ? v.count - 1
+                                            : v.count);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Verdict const& v) {
+  std::string_view rest = detail::sentence_of(v.flaw);
+  std::string sentence;
+  if (rest.substr(0, 8) == "{action}") {
+    sentence = "rank " + std::to_string(v.rank) + ": ";
+  }
+  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    auto const close = rest.find('}');
+    sentence.append(rest.substr(0, open));
+    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
+    rest.remove_prefix(close + 1);
+  }
+  return sentence.append(rest);
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// Rows with messages, and how many microbatches they are for; empty where there are none.
+struct ImportedTable {
+  ActionRows rows{};
+  int microbatches = 0;
+};
+
+namespace detail {
+
+/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
+                                                    Batching const& batching);
+
+/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
+/// step that it passes too, so that only the passes and messages are looked at.
+TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                                  Batching const& batching, bool splits_backward);
+
+}  // namespace detail
+
+/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
+/// @p Program.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+template <class Program>
+TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
+  if (rows.empty()) {
+    return {};
+  }
+  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
+    Batching const batching{.microbatches = Program::batching.microbatches};
+    if constexpr (Program::devices == 1) {
+      return detail::import_passes(rows, batching);
+    } else {
+      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
+    }
+  } else if constexpr (Program::devices == 1) {
+    return detail::import_passes(rows, Program::batching);
+  } else {
+    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (microbatches & (microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
+  }
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+}
+
+TANDEM_ONCE ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+  std::size_t const passes = rows.front().size();
+  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
+  for (std::size_t i = 0; fits && i < passes; ++i) {
+    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
+    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
+  }
+  if (!fits) {
+    throw ContractError{
+        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
+        "0B1 and so on, for as many microbatches as wanted"};
+  }
+  check_leaves(batching, static_cast<int>(passes / 2));
+  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
+}
+
+/// The gradients that stages send have one memory each, for all microbatches.
+TANDEM_ONCE TANDEM_COLD void check_sends(std::vector<Action> const& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
+      Action const pass = row[before];
+      if (pass.stage == row[i].stage && pass.index > row[i].index &&
+          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
+        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
+                            to_string(pass) +
+                            ", which computes the next gradient where that one is sent from; put "
+                            "it before that"};
+      }
+    }
+  }
+}
+
+TANDEM_ONCE ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                      Batching const& batching, bool splits_backward) {
+  ImportedTable table;
+  if (devices_of(rows) != map.devices) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
+                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
+                        " devices; give a row for each"};
+  }
+  bool lowered = false;
+  bool splits = false;
+  std::int64_t actions = 0;
+  int last = -1;
+  for (auto const& row : rows) {
+    actions += static_cast<std::int64_t>(row.size());
+    for (Action const& action : row) {
+      last = std::max(last, action.index);
+      splits = splits || action.kind == ActionKind::weight_gradient;
+      lowered = lowered || (action.kind >= ActionKind::send_forward &&
+                            action.kind <= ActionKind::receive_backward);
+    }
+  }
+  if (last >= actions) {  // each microbatch has an action or more
+    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
+                        ", but only " + std::to_string(actions) +
+                        " actions; number microbatches from 0 on"};
+  }
+  table.microbatches = last + 1;
+  if (splits && !splits_backward) {
+    throw ContractError{
+        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
+        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
+  }
+  if (lowered && batching.chunks > 1) {
+    throw ContractError{
+        "TrainerOptions: .rows has messages, of whole microbatches, but the strategy has Chunks; "
+        "give its passes alone"};
+  }
+  table.rows = lowered ? rows : lower(chunked(rows, batching.chunks), map);
+  Verdict const verdict =
+      verify(table.rows, map, std::max(table.microbatches, 1), 1, batching.chunks);
+  if (!verdict) {
+    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
+  }
+  for (auto const& row : table.rows) {
+    check_sends(row);
+  }
+  check_leaves(batching, table.microbatches);
+  return table;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/train/ranks/make_rank_options.hpp
+
+/// @file
+/// What the ranks of a trainer are made for, from its options.
+
+// ---- tandem/train/options/replicas_by_world.hpp
+
+/// @file
+/// How many replicas a strategy has that takes as many as the program is started with.
+
+namespace tandem {
+
+namespace detail {
+
+/// @param devices  of a replica
+TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
+
+}  // namespace detail
+
+/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
+/// World::devices of each process, and one where that is not said.
+/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
+template <class Program>
+int replicas_of(World const& world) {
+  if constexpr (Program::any_replicas) {
+    return detail::replicas_there(world, Program::devices * Program::slices);
+  } else {
+    return Program::batching.replicas;
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int replicas_there(World const& world, int devices) {
+  check_world(world);
+  expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
+  std::int64_t const each = world.devices > 0 ? world.devices : 1;
+  std::int64_t const all = each * world.processes;
+  if (all % devices != 0) {
+    throw ContractError{"DataParallel<>: " + std::to_string(all) + " devices are there, " +
+                        std::to_string(world.processes) + " x " + std::to_string(each) +
+                        " (processes x devices of each), which are no whole replicas of " +
+                        std::to_string(devices) +
+                        "; start more or fewer processes, or say that each has more devices "
+                        "(.world.devices)"};
+  }
+  expects(all / devices <= most_replicas,
+          "DataParallel<>: the replicas must be from 1 to 1048576; start fewer processes");
+  return static_cast<int>(all / devices);
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+/// @param table  outlives the ranks' construction
+/// @throws ContractError  the batch has fewer samples than there are microbatches
+template <class Program>
+RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
+  int const replicas = replicas_of<Program>(options.world);
+  Batching const batching = batching_with<Program>(table.microbatches, replicas);
+  check_microbatches(options.batch, batching);
+  return {.largest_microbatch = largest_microbatch(options.batch, batching),
+          .device = {.threads = options.threads_per_device},
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .clip_value = options.clip_value,
+          .average = options.average,
+          .scaling = options.loss_scaling.value_or(LossScaling::off()),
+          .rows = table.microbatches > 0 ? &table.rows : nullptr,
+          .microbatches = table.microbatches,
+          .replicas = replicas,
+          .record = options.record,
+          .debug = options.record == false,
+          .cuda = options.cuda};
+}
+
+}  // namespace tandem
+
+// ---- tandem/train/ranks/table_for.hpp
+
+/// @file
+/// table_for: the rows that a trainer's options ask for in place of its strategy's, if they do.
+
+namespace tandem {
+
+namespace detail {
+
+/// What each of @p replicas does of @p all microbatches, one after another.
+TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas);
+
+/// Of a strategy that takes any number of replicas, once that is known.
+/// @param copies  of the model in a replica
+TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies);
+
+}  // namespace detail
+
+/// Rows that were imported, or those of as many microbatches as the world leaves a replica; empty
+/// where the strategy's own stand.
+/// @throws ContractError  import_table() does; or the microbatches or leaves cannot be dealt to the
+///                        replicas
+template <class Program>
+TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
+  ImportedTable table = import_table<Program>(options.rows);
+  expects(options.microbatches >= 0,
+          "TrainerOptions: microbatches must be 0 (as the type says) or more");
+  if constexpr (Program::any_replicas) {
+    int const replicas = replicas_of<Program>(options.world);
+    if constexpr (Program::devices == 1) {
+      expects(options.microbatches == 0 || options.rows.empty(),
+              "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
+      int const all = options.microbatches > 0
+                          ? options.microbatches
+                          : detail::all_microbatches_of<typename Program::Strategy>;
+      if (options.rows.empty() && all > 0) {
+        table = detail::shared_passes(all, replicas);
+      }
+    }
+    detail::check_world_leaves(batching_with<Program>(table.microbatches, replicas),
+                               Program::map.copies);
+  }
+  expects(options.microbatches == 0 || (Program::any_replicas && Program::devices == 1),
+          "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "
+          "give them to any other strategy in its type, as Microbatches<k> or a Pipeline's Count");
+  return table;
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ImportedTable shared_passes(int all, int replicas) {
+  if (all % replicas != 0) {
+    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
+                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
+                        " replicas; start as many as divide them, or give another number "
+                        "(TrainerOptions::microbatches)"};
+  }
+  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
+  for (int m = 0; m < table.microbatches; ++m) {
+    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  return table;
+}
+
+TANDEM_ONCE void check_world_leaves(Batching const& batching, int copies) {
+  bool const fit = !batching.reproducible ||
+                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
+                    leaves_fit({.microbatches = batching.microbatches / copies,
+                                .leaves = batching.leaves / copies}));
+  if (!fit) {
+    int const all =
+        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+                        " leaves, of which each of " + std::to_string(batching.replicas) +
+                        " replicas must have a power of two that divides its microbatches, " +
+                        std::to_string(batching.microbatches) +
+                        (copies > 1 ? " in two copies of the model" : "") +
+                        "; start another number of them, or write other leaves or microbatches"};
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/train/trainer_core.hpp
+
+/// @file
+/// TrainerCore: what a Trainer does whatever its network and strategy are, compiled once for each
+/// type of steps.
+
+// ---- tandem/train/agreement.hpp
+
+/// @file
+/// What several processes must have alike: their options when they make a Trainer, and each call
+/// that they make together.
+///
+/// Each process writes down names and values as text. All send a hash of theirs, and only where two
+/// differ the texts, so that every process can say what differs, and where. The samples of a data
+/// set are not compared, only their number.
+
+// ---- tandem/core/hash.hpp
+
+/// @file
+/// A hash that is the same in every process, on every machine.
+
+namespace tandem::detail {
+
+/// FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return hash;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/train/checkpoint/processes/group.hpp
+
+/// @file
+/// ProcessGroup: what the processes that load one checkpoint do together: they add numbers up, hand
+/// bytes on, and fail with one sentence.
+
+namespace tandem::detail {
+
+/// Behind an interface, so that what is done with it is compiled once, not for each strategy.
+class ProcessGroup {
+ public:
+  explicit ProcessGroup(World const& world)
+      : process_{world.process}, processes_{world.processes} {}
+  ProcessGroup(ProcessGroup const&) = delete;
+  ProcessGroup& operator=(ProcessGroup const&) = delete;
+  virtual ~ProcessGroup() = default;
+
+  [[nodiscard]] int process() const { return process_; }
+  [[nodiscard]] int processes() const { return processes_; }
+
+  /// Each number becomes its sum over the processes, which all call it with as many.
+  virtual void add_up(std::span<double> numbers) = 0;
+
+  /// Whether pass_on() is there.
+  [[nodiscard]] virtual bool passes_on() const = 0;
+  /// The bits of @p numbers become those of process @p from, -1: stay, and go to each of @p to. The
+  /// others call it, too, with as many numbers.
+  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
+
+ private:
+  int process_;
+  int processes_;
+};
+
+/// The processes of a trainer, whose first ranks carry what they hand on.
+/// @tparam Workers  a WorkerGroup, which outlives this
+template <class Workers>
+class WorkersAsProcesses final : public ProcessGroup {
+ public:
+  WorkersAsProcesses(Workers& workers, World const& world)
+      : ProcessGroup{world}, workers_{workers} {}
+
+  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
+  [[nodiscard]] bool passes_on() const override { return workers_.facts().passes_on; }
+  void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
+    using RankType = typename Workers::RankType;
+    std::vector<int> ranks;
+    for (int const process : to) {
+      ranks.push_back(process * workers_.size());
+    }
+    workers_.run_on(
+        0,
+        [&](RankType& rank) {
+          rank.pass_on(numbers, from < 0 ? -1 : from * workers_.size(), ranks);
+        },
+        WorkKind::writes);
+  }
+
+ private:
+  Workers& workers_;
+};
+
+/// The text of the one process that gives one, in all of them.
+/// Cost: a third more than its bytes, all-reduced.
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text);
+
+/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process);
+
+/// Where processes have failed all throw what the first of them did, in the others a FileError of
+/// its words; where none has, nothing happens. All processes call it.
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text) {
+  auto size = static_cast<double>(text.size());
+  group.add_up(std::span{&size, 1});
+  text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
+  constexpr std::size_t each = 6;               // bytes: a whole number that a double holds
+  constexpr std::size_t piece = each << 16;
+  for (std::size_t begin = 0; begin < text.size(); begin += piece) {
+    std::size_t const count = std::min(piece, text.size() - begin);
+    std::vector<double> numbers((count + each - 1) / each);
+    auto const word = [&](std::size_t i) {
+      return std::span{text.data() + begin + i * each, std::min(each, count - i * each)};
+    };
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, word(i).data(), word(i).size());
+      numbers[i] = static_cast<double>(bytes);
+    }
+    group.add_up(numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      auto const bytes = static_cast<std::uint64_t>(numbers[i]);
+      std::memcpy(word(i).data(), &bytes, word(i).size());
+    }
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process) {
+  std::string const who = "process " + std::to_string(process) + " could not load it: ";
+  try {
+    std::rethrow_exception(failure);
+  } catch (FileError const& error) {
+    return error.path() + '\0' + std::string{error.what()}.substr(error.path().size() + 4);
+  } catch (std::exception const& error) {
+    return path + '\0' + who + error.what();
+  } catch (...) {
+    return path + '\0' + who + "an error without words";
+  }
+}
+
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure) {
+  std::vector<double> failed(static_cast<std::size_t>(group.processes()));
+  failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
+  group.add_up(failed);
+  auto const first = std::find_if(failed.begin(), failed.end(), [](double f) { return f > 0.0; });
+  if (first == failed.end()) {
+    return;
+  }
+  bool const own = first - failed.begin() == group.process();
+  std::string const text =
+      text_of_one(group, own ? told(failure, path, group.process()) : std::string{});
+  try {
+    double nothing = 0.0;
+    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the text
+  } catch (Error const&) {                 // one that knew it has left already
+  }
+  if (own) {
+    std::rethrow_exception(failure);
+  }
+  std::size_t const cut = text.find('\0');
+  throw FileError{text.substr(0, cut), text.substr(cut + 1)};
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+namespace detail {
+
 /// Names and values as text, in an order that is the same in all processes.
 class Statements {
  public:
@@ -59178,13 +64263,13 @@ TANDEM_ONCE TANDEM_COLD void state(Statements& all, TrainerOptions const& option
 template <class Workers>
 TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements const& own,
                        char const* advice) {
-  using RankType = typename Workers::RankType;
-  if constexpr (requires(RankType & rank) { rank.pass_on({}, 0, {}); }) {  // else one process
-    detail::WorkersAsProcesses<Workers> group{workers, world};
-    if (std::string const text = detail::disagreement(group, own); !text.empty()) {
-      workers.leave_in_order();
-      throw ContractError{text + advice};
-    }
+  if (workers.facts().asynchronous) {  // of which there is one process
+    return;
+  }
+  detail::WorkersAsProcesses<Workers> group{workers, world};
+  if (std::string const text = detail::disagreement(group, own); !text.empty()) {
+    workers.leave_in_order();
+    throw ContractError{text + advice};
   }
 }
 
@@ -59416,82 +64501,6 @@ TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements co
 
 #endif
 
-// ---- tandem/train/bad_sample.hpp
-
-/// @file
-/// Which sample is to blame for a loss that is not finite: the one that has inf or nan in it.
-
-namespace tandem {
-
-/// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
-/// @param of  what the sample is counted in
-template <class In, class Target>
-std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
-                       char const* of) {
-  auto const text = [&](auto numbers, char const* what) -> std::string {
-    if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
-      auto const bad =
-          std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
-      if (bad != numbers.end()) {
-        return what + ("sample " + std::to_string(sample)) + " of the " + of +
-               " is inf or nan at element " + std::to_string(bad - numbers.begin());
-      }
-    }
-    return {};
-  };
-  std::string const input = text(x, "");
-  return input.empty() ? text(y, "the target of ") : input;
-}
-
-/// The same of the first of @p samples that is so.
-template <class In, class Target>
-std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
-  std::string found;
-  for (std::size_t s = 0; s < samples && found.empty(); ++s) {
-    auto const part = [&](auto all) {
-      return all.subspan(s * (all.size() / samples), all.size() / samples);
-    };
-    found = bad_sample(part(x), part(y), static_cast<std::int64_t>(s), "batch");
-  }
-  return found;
-}
-
-/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
-/// and named by their index in the dataset; "" where that fails.
-/// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
-template <Dataset D>
-std::string bad_sample_of(D const& data, LoaderOptions const& options) {
-  using In = DataInput<D>;
-  using Target = typename D::Target;
-  if constexpr (std::floating_point<In> || std::floating_point<Target>) {
-    try {
-      EpochOrder const order = epoch_order(data, options);
-      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
-      BatchSlot<In, Target> one;
-      reader.allocate(one, 1, 1);
-      one.size = 1;
-      one.part = {0, 1};
-      std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
-      for (std::int64_t position = options.first; position < end; ++position) {
-        one.first = position;
-        reader.prepare(one, order);
-        reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
-        std::int64_t const index = order[position];
-        auto const x = std::span<In const>{one.x}.first(
-            static_cast<std::size_t>(data.shape().elements(one.time)));
-        std::string found = bad_sample(x, std::span<Target const>{one.y}, index, "dataset");
-        if (!found.empty()) {
-          return found;
-        }
-      }
-    } catch (std::exception const&) {  // the loss is the error to tell of
-    }
-  }
-  return {};
-}
-
-}  // namespace tandem
-
 // ---- tandem/train/checkpoint/load_weights.hpp
 
 /// @file
@@ -59519,34 +64528,32 @@ namespace tandem {
 
 /// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
 /// processes call it.
-template <class Program, class Workers>
+template <class Workers>
 std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
                                                        int processes) {
   using RankType = typename Workers::RankType;
   std::vector<NamedState<typename Workers::P>> all;
-  if constexpr (Program::stateful) {
-    if (samples == 0) {
-      return all;
-    }
-    all = named_states<typename Workers::P>(Program::network, samples);
-    for (int local = 0; local < workers.size(); ++local) {
-      workers.run_on(
-          local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
-    }
-    for (auto& tensor : all) {
-      if (processes > 1) {
-        add_over_processes(workers, std::span{tensor.value});  // each number is one process's
-      }
+  if (!workers.facts().stateful || samples == 0) {
+    return all;
+  }
+  all = named_states<typename Workers::P>(workers.facts().network, samples);
+  for (int local = 0; local < workers.size(); ++local) {
+    workers.run_on(
+        local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
+  }
+  for (auto& tensor : all) {
+    if (processes > 1) {
+      add_over_processes(workers, std::span{tensor.value});  // each number is one process's
     }
   }
   return all;
 }
 
 /// Gives the ranks those of a batch of @p samples samples; all others are 0.
-template <class Program, class Workers>
+template <class Workers>
 void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
   using RankType = typename Workers::RankType;
-  if constexpr (Program::stateful) {
+  if (workers.facts().stateful) {
     workers.run([&](RankType& rank) {
       rank.reset_states();
       if (samples > 0) {
@@ -60421,7 +65428,7 @@ TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
                                      Mesh const& mesh);
 
 /// load_checkpoint() of several processes.
-template <class Program, class Workers>
+template <class Workers>
 LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, World const& world,
                                                           std::string const& path,
                                                           CheckpointWanted<typename Workers::P> by,
@@ -60437,14 +65444,14 @@ LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, Worl
   try {
     CheckpointOutline outline = outline_of(path, start);
     loaded.emplace(LoadedCheckpoint<T>{.file = std::move(outline.tensors), .copies = {}});
-    Replicas<Program, Workers> const replicas{workers};
+    Replicas<typename Workers::Batch> const replicas{workers};
     by.whole = replicas.whole();
     std::vector<std::vector<NamedParameter<T>>> ranks = replicas.of_ranks();
     std::size_t const here = ranks.size();
-    for (int d = 0; d < Program::devices; ++d) {  // of one replica
+    for (int d = 0; d < static_cast<int>(workers.facts().devices.size()); ++d) {  // of one replica
       if (workers.elsewhere().needed()) {
         auto list = workers.elsewhere().of(d);
-        ranks.push_back(replicas.has_two ? with_prefix(std::move(list)) : std::move(list));
+        ranks.push_back(replicas.has_two() ? with_prefix(std::move(list)) : std::move(list));
       }
     }
     CheckpointPlan<T> plan = plan_checkpoint(loaded->file, path, by, ranks);
@@ -60479,17 +65486,15 @@ LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, Worl
 ///       message of 1 MiB. Each tensor is read once, and sent to each other process that needs it.
 /// @throws FileError  it is damaged, or of another network or optimizer, in all processes with the
 ///                    words of the first that has found it: nothing has changed then
-template <class Program, class Workers>
+template <class Workers>
 LoadedCheckpoint<typename Workers::P> load_checkpoint(
     Workers& workers, World const& world, std::string const& path,
     detail::CheckpointWanted<typename Workers::P> by, LoadedBytes& bytes) {
   bytes = {};
-  if constexpr (requires(typename Workers::RankType & rank) { rank.pass_on({}, 0, {}); }) {
-    if (world.processes > 1) {
-      return detail::load_over_processes<Program>(workers, world, path, std::move(by), bytes);
-    }
+  if (world.processes > 1) {
+    return detail::load_over_processes(workers, world, path, std::move(by), bytes);
   }
-  Replicas<Program, Workers> const replicas{workers};
+  Replicas<typename Workers::Batch> const replicas{workers};
   auto loaded = replicas.load(path, [&] {
     return read_checkpoint(path, replicas.whole(), replicas.of_ranks(), by.state_names,
                            by.optimizer, std::move(by.states), by.most);
@@ -60770,9 +65775,12 @@ class CheckpointSchedule {
 namespace tandem {
 
 /// Of a trainer; all processes call the same verbs behind the same steps.
-template <class Program, class Workers>
+/// @tparam Batch  StepBatch
+template <class Batch>
 class CheckpointSaver {
  public:
+  using Workers = WorkerGroup<Batch>;
+
   explicit CheckpointSaver(TrainerOptions const& options)
       : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
     if (options.checkpoints.on_signals) {
@@ -60856,7 +65864,7 @@ class CheckpointSaver {
     look();
     told_ = false;
     detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    auto const states = states_of(workers, position.streams, own.processes);
     writer_.begin(options_.checkpoints.folder, contents_of(workers, position, states),
                   options_.checkpoints.keep, own);
   }
@@ -60867,7 +65875,7 @@ class CheckpointSaver {
                                   TrainingPosition position, NonFinite non_finite) {
     writer_.join();  // which may be writing the checkpoint of the same step into the same folder
     detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    auto const states = states_of(workers, position.streams, own.processes);
     detail::CheckpointContents contents = contents_of(workers, position, states);
     detail::take_share(contents, own);
     std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
@@ -60957,7 +65965,7 @@ class CheckpointSaver {
   template <class States>
   detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
                                          States const& states) const {
-    Replicas<Program, Workers> const replicas{workers};
+    Replicas<Batch> const replicas{workers};
     replicas.fetch();
     return detail::checkpoint_contents(replicas.whole(), state_names(options_.optimizer), position,
                                        optimizer_name(options_.optimizer), states);
@@ -61018,189 +66026,67 @@ class CheckpointSaver {
 
 }  // namespace tandem
 
-// ---- tandem/train/confusion.hpp
+// ---- tandem/train/data_source.hpp
 
 /// @file
-/// Confusion: which class a classifier takes samples of each class for, and precision, recall and
-/// F1 of that.
+/// DataSource: a dataset of whatever type, for loops over batches that are compiled once.
+
+// ---- tandem/train/options/loader_options.hpp
+
+/// @file
+/// In which order a trainer reads a dataset, from its options.
 
 namespace tandem {
 
-/// Counts of (true class, predicted class), whole numbers. What is 0 / 0, as the precision of a
-/// class that was never predicted, is 0.
-class Confusion {
- public:
-  /// Classes at most.
-  static constexpr int most = 4096;
-
-  /// @throws ContractError  @p classes is not in [1, most]
-  explicit Confusion(int classes) : classes_{classes} {
-    expects(classes >= 1 && classes <= most, "Confusion: classes must be from 1 to 4096");
-    counts_.resize(static_cast<std::size_t>(classes) * static_cast<std::size_t>(classes));
-  }
-
-  /// @throws ContractError  one is no class
-  void add(int truth, int predicted, std::int64_t samples = 1) {
-    counts_[place(truth, predicted)] += samples;
-  }
-
-  [[nodiscard]] int classes() const { return classes_; }
-  /// Samples of class @p truth that were taken for @p predicted.
-  [[nodiscard]] std::int64_t operator()(int truth, int predicted) const {
-    return counts_[place(truth, predicted)];
-  }
-  /// Row by row: (classes, classes).
-  [[nodiscard]] std::span<std::int64_t const> counts() const { return counts_; }
-  [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
-
-  /// Samples of a class, and samples that were taken for it.
-  [[nodiscard]] std::int64_t of(int label) const {
-    return sum([&](int other) { return (*this)(label, other); });
-  }
-  [[nodiscard]] std::int64_t predicted(int label) const {
-    return sum([&](int other) { return (*this)(other, label); });
-  }
-  [[nodiscard]] std::int64_t samples() const {
-    return sum([&](int label) { return of(label); });
-  }
-
-  /// Share of samples that were taken for what they are.
-  [[nodiscard]] double accuracy() const {
-    return share(sum([&](int label) { return (*this)(label, label); }), samples());
-  }
-  /// Of what was taken for the class, the share that is of it.
-  [[nodiscard]] double precision(int label) const {
-    return share((*this)(label, label), predicted(label));
-  }
-  /// Of the class, the share that was taken for it.
-  [[nodiscard]] double recall(int label) const { return share((*this)(label, label), of(label)); }
-  /// 2 / (1 / precision + 1 / recall).
-  [[nodiscard]] double f1(int label) const {
-    return share(2 * (*this)(label, label), of(label) + predicted(label));
-  }
-  /// Means over the classes that are there: those of a sample, or that a sample was taken for.
-  [[nodiscard]] double macro_precision() const {
-    return macro([&](int label) { return precision(label); });
-  }
-  [[nodiscard]] double macro_recall() const {
-    return macro([&](int label) { return recall(label); });
-  }
-  [[nodiscard]] double macro_f1() const {
-    return macro([&](int label) { return f1(label); });
-  }
-
-  /// The counts as text: a row a true class, a column a predicted one.
-  /// @param names  of the classes, strings; those that have none have their number
-  template <class Names = std::span<std::string_view const>>
-  [[nodiscard]] std::string table(Names const& names = {}) const {
-    std::size_t first = 4;  // "true"
-    std::size_t width = std::to_string(samples()).size();
-    for (int c = 0; c < classes_; ++c) {
-      first = std::max(first, name_of(names, c).size());
-      width = std::max(width, name_of(names, c).size());
-    }
-    std::string text = left("true", first) + " | predicted\n" + left("", first) + " |";
-    for (int c = 0; c < classes_; ++c) {
-      text += ' ' + right(name_of(names, c), width);
-    }
-    text += '\n';
-    for (int truth = 0; truth < classes_; ++truth) {
-      text += left(name_of(names, truth), first) + " |";
-      for (int c = 0; c < classes_; ++c) {
-        text += ' ' + right(std::to_string((*this)(truth, c)), width);
-      }
-      text += '\n';
-    }
-    return text;
-  }
-
-  /// A line a class with its precision, recall, F1 and samples; then the means, and the accuracy.
-  template <class Names = std::span<std::string_view const>>
-  [[nodiscard]] std::string report(Names const& names = {}) const {
-    std::size_t first = 8;  // "accuracy"
-    for (int c = 0; c < classes_; ++c) {
-      first = std::max(first, name_of(names, c).size());
-    }
-    auto const line = [&](std::string const& name, double a, double b, double c,
-                          std::int64_t count) {
-      char numbers[96];
-      std::snprintf(numbers, sizeof numbers, "  %9.4f  %9.4f  %9.4f  %9lld\n", a, b, c,
-                    static_cast<long long>(count));
-      return left(name, first) + numbers;
-    };
-    std::string text = left("", first) + "  precision     recall         F1    samples\n";
-    for (int c = 0; c < classes_; ++c) {
-      text += line(name_of(names, c), precision(c), recall(c), f1(c), of(c));
-    }
-    text += line("macro", macro_precision(), macro_recall(), macro_f1(), samples());
-    char number[32];
-    std::snprintf(number, sizeof number, "  %9.4f\n", accuracy());
-    return text + left("accuracy", first) + number;
-  }
-
-  friend bool operator==(Confusion const&, Confusion const&) = default;
-
- private:
-  TANDEM_ONCE [[nodiscard]] std::size_t place(int truth, int predicted) const;
-  template <class F>
-  [[nodiscard]] std::int64_t sum(F const& f) const {
-    std::int64_t all = 0;
-    for (int c = 0; c < classes_; ++c) {
-      all += f(c);
-    }
-    return all;
-  }
-  template <class F>
-  [[nodiscard]] double macro(F const& f) const {
-    double all = 0.0;
-    int there = 0;
-    for (int c = 0; c < classes_; ++c) {
-      if (of(c) + predicted(c) > 0) {
-        all += f(c);
-        ++there;
-      }
-    }
-    return there > 0 ? all / there : 0.0;
-  }
-  static double share(std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-  }
-  template <class Names>
-  static std::string name_of(Names const& names, int label) {
-    auto const at = static_cast<std::size_t>(label);
-    return at < names.size() ? std::string{names[at]} : std::to_string(label);
-  }
-  static std::string left(std::string const& text, std::size_t width) {
-    return text + std::string(width - std::min(width, text.size()), ' ');
-  }
-  static std::string right(std::string const& text, std::size_t width) {
-    return std::string(width - std::min(width, text.size()), ' ') + text;
-  }
-
-  int classes_;
-  std::vector<std::int64_t> counts_{};
-};
-
-namespace detail {
-
-/// Adds a sample to @p matrix by its outputs, the first of equals being what it is taken for.
-/// @throws ContractError  one is a NaN
-template <class T>
-void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::int64_t sample) {
-  std::size_t best = 0;
-  bool sound = true;
-  for (std::size_t c = 0; c < outputs.size(); ++c) {
-    best = outputs[c] > outputs[best] ? c : best;
-    sound = sound && outputs[c] == outputs[c];
-  }
-  if (!sound) {
-    throw ContractError{"confusion(data): the outputs of sample " + std::to_string(sample) +
-                        " have a NaN, so that it is taken for no class"};
-  }
-  matrix.add(truth, static_cast<int>(best));
+/// How long the program's thread waits for its ranks and its data.
+inline StallLimit stall_limit(TrainerOptions const& options) {
+  return {.timeout = options.timeout, .on_stall = options.on_stall};
 }
 
-}  // namespace detail
+/// What is left of an epoch from sample @p first of its order on.
+TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                         std::int64_t first);
+
+/// The dataset's own order, without augmentation.
+inline LoaderOptions evaluation_order(TrainerOptions const& options) {
+  return {.batch = options.batch,
+          .shuffle = false,
+          .augment = false,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
+}
+
+/// The same for a network with Stateful layers: sample b of a batch goes on with sample b of the
+/// one before. An evaluation has as many samples at a time as the dataset has streams().
+/// @throws ContractError  the data is not in such an order, or in batches of several sizes
+template <class D>
+LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
+  expects(!order.shuffle,
+          "train(data) of a network with Stateful layers: sample b of a batch goes on where sample "
+          "b of the batch before has ended, so that the data must be read in its own order; give "
+          ".shuffle = false");
+  if constexpr (RandomDataset<D>) {
+    expects(!training,
+            "train(data) of a network with Stateful layers: this dataset's samples are drawn at "
+            "random, so that none goes on where another has ended; take ParallelStreams");
+  }
+  if constexpr (BucketedDataset<D>) {
+    expects(
+        data.buckets() <= 1,
+        "train(data) of a network with Stateful layers: batches in buckets of lengths are in no "
+        "order in which samples could go on; give a dataset of one bucket");
+  }
+  if constexpr (requires { data.streams(); }) {
+    expects(training ? data.streams() == order.batch : data.streams() <= order.batch,
+            "a network with Stateful layers takes a sample of each of a dataset's streams at a "
+            "time: give .batch = data.streams(); to evaluate() there may be fewer");
+    order.batch = data.streams();
+  }
+  expects(order.drop_last || data.size() <= order.batch || data.size() % order.batch == 0,
+          "a network with Stateful layers takes batches of one size: the dataset's must be a "
+          "multiple of .batch, as that of ParallelStreams is, or give .drop_last = true");
+  return order;
+}
 
 }  // namespace tandem
 
@@ -61208,267 +66094,16 @@ void add_sample(Confusion& matrix, int truth, std::span<T const> outputs, std::i
 
 namespace tandem {
 
-TANDEM_ONCE std::size_t Confusion::place(int truth, int predicted) const {
-  expects(truth >= 0 && truth < classes_ && predicted >= 0 && predicted < classes_,
-          "Confusion: a class must be from 0 to classes() - 1");
-  return static_cast<std::size_t>(truth) * static_cast<std::size_t>(classes_) +
-         static_cast<std::size_t>(predicted);
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/count_confusion.hpp
-
-/// @file
-/// How a trainer fills a Confusion: batch by batch, each process the samples whose outputs it has.
-
-namespace tandem {
-
-/// The class of a sample, of a label or of the largest share; -1 where the label is ignored.
-template <class LossType, class Target>
-int class_of_sample(std::span<Target const> targets) {
-  if constexpr (std::is_integral_v<Target>) {
-    return sample_counts<LossType>(targets[0]) ? static_cast<int>(targets[0]) : -1;
-  } else {
-    return static_cast<int>(std::max_element(targets.begin(), targets.end()) - targets.begin());
-  }
-}
-
-/// Adds the samples of a batch.
-/// @param outputs  (samples, classes), those of other processes left as they were
-/// @throws ContractError  one is a NaN
-template <class LossType, class Workers, class BatchType, class T>
-void add_samples(Confusion& matrix, Workers const& workers, BatchType const& batch,
-                 std::span<T const> outputs) {
-  using Target = typename LossType::Target;
-  auto const classes = static_cast<std::size_t>(matrix.classes());
-  std::size_t const targets = std::is_integral_v<Target> ? 1 : classes;
-  for_own_samples(workers, batch.size, [&](int s) {
-    auto const at = static_cast<std::size_t>(s);
-    auto const place = static_cast<std::size_t>(s - batch.part.begin);
-    int const truth = class_of_sample<LossType>(std::span{batch.y + place * targets, targets});
-    if (truth >= 0) {
-      detail::add_sample(matrix, truth, outputs.subspan(at * classes, classes), batch.first + s);
-    }
-  });
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/decode_network.hpp
-
-/// @file
-/// Which networks a Decoder can write with, and what it must know of one.
-
-// ---- tandem/train/decode.hpp
-
-/// @file
-/// Decoder: beam search of many sentences at once on a network whose rows come one by one. A beam
-/// is a batch: each hypothesis that is open is a sample.
-
-// ---- tandem/train/beam.hpp
-
-/// @file
-/// Beam, and BeamSearch: which hypotheses of one sentence go on, given the network's logits. It
-/// knows of no network.
-///
-/// Source: Wu et al., "Google's Neural Machine Translation System", arXiv:1609.08144, section 7;
-/// that finished hypotheses keep their place in the beam is as in NVIDIA's GNMT.
-
-namespace tandem {
-
-/// How to look for the likeliest text.
-struct Beam {
-  int width = 5;          ///< hypotheses of each sentence; 1 always takes the likeliest token
-  double length = 0.6;    ///< α: log probabilities are divided by ((5 + tokens) / 6)^α; 0: by 1
-  double coverage = 0.0;  ///< β of the penalty on parts of the source that are passed over
-  int tokens = 0;         ///< at most so many, the end among them; 0: as many as the network takes
-};
-
-/// A text that has been found.
-struct Hypothesis {
-  std::vector<std::int32_t> tokens{};  ///< without begin and end
-  double score = 0.0;                  ///< what hypotheses are compared by when all is written
-  double log_probability = 0.0;        ///< of the tokens, and of the end if there is one
-  bool ended = false;                  ///< by the end token; else there was no room for more
-};
-
-/// The beam of one sentence.
-///
-/// In each round every hypothesis that has not ended may go on with any token, one that has stays
-/// as it is, and the `width` of largest log probability are the next beam: of equals that of the
-/// earlier hypothesis, then of the lower token. The round in which all have ended is the last. Then
-/// the score decides, log probability / ((5 + tokens) / 6)^α + β Σ_j log min(1, taken_j), the
-/// tokens counted with the end, taken_j being what all rows have taken of source row j; of equals
-/// the earlier.
-class BeamSearch {
- public:
-  /// @pre beam.width >= 1
-  explicit BeamSearch(Beam const& beam) : beam_{beam}, all_(1) {}
-
-  /// Hypotheses that have not ended, whose logits the next round wants, in this order.
-  [[nodiscard]] int open() const {
-    return static_cast<int>(std::count_if(all_.begin(), all_.end(), is_open));
-  }
-  /// Of open hypothesis @p i: its last token. @pre a round has been
-  [[nodiscard]] std::int32_t last(int i) const { return nth_open(i).text.tokens.back(); }
-  /// The open hypothesis of the round before that it goes on from.
-  [[nodiscard]] int parent(int i) const { return nth_open(i).parent; }
-
-  /// A round. @param logits  (open(), vocabulary)
-  /// @param taken  of each open hypothesis what it has taken of each row of the source, or empty
-  /// @param end    the token that ends a text
-  /// @param last   there is no room for more
-  TANDEM_ONCE void advance(std::span<float const> logits,
-                           std::span<std::span<float const> const> taken, std::int32_t end,
-                           bool last);
-
-  /// What was found, the best first.
-  TANDEM_ONCE [[nodiscard]] std::vector<Hypothesis> found() const;
-
- private:
-  struct Member {
-    Hypothesis text{};
-    int parent = 0;
-    bool closed = false;
-    double passed_over = 0.0;  // Σ log min(1, taken)
-  };
-  struct Choice {
-    double log_probability;
-    std::size_t from;
-    std::size_t row;  // among those that are open
-    std::int32_t token;
-  };
-
-  static bool is_open(Member const& member) { return !member.closed; }
-  TANDEM_ONCE [[nodiscard]] Member const& nth_open(int i) const;
-  // A row of which nothing was taken counts as the smallest number does.
-  TANDEM_ONCE static double penalty(std::span<float const> taken);
-
-  Beam beam_;
-  std::vector<Member> all_;
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// log Σ exp(logits). @throws ContractError  it is not finite
-TANDEM_ONCE double log_sum(std::span<float const> logits) {
-  float const largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0.0;
-  for (float const logit : logits) {
-    sum += double{std::exp(logit - largest)};
-  }
-  double const all = double{largest} + std::log(sum);
-  expects(is_finite(all),
-          "translate(data, beam): the network's logits are not finite; it has diverged, or its "
-          "weights were not loaded");
-  return all;
-}
-
-/// The indices of the @p count largest logits, from the largest on, the lower index among equals.
-/// Cost: a pass, and count for each that enters.
-TANDEM_ONCE void find_largest(std::span<float const> logits, int count,
-                              std::vector<std::int32_t>& largest) {
-  largest.clear();
-  auto const most = static_cast<std::size_t>(count);
-  auto const before = [&](std::int32_t a, std::int32_t b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
-  };
-  for (std::size_t v = 0; v < logits.size(); ++v) {
-    auto const token = static_cast<std::int32_t>(v);
-    if (largest.size() == most) {
-      if (!before(token, largest.back())) {
-        continue;
-      }
-      largest.pop_back();
-    }
-    largest.insert(std::upper_bound(largest.begin(), largest.end(), token, before), token);
-  }
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE void BeamSearch::advance(std::span<float const> logits,
-                                     std::span<std::span<float const> const> taken,
-                                     std::int32_t end, bool last) {
-  std::vector<Choice> choices;
-  std::vector<std::int32_t> largest;
-  std::size_t const words = logits.size() / static_cast<std::size_t>(std::max(open(), 1));
-  std::size_t row = 0;
-  for (std::size_t h = 0; h < all_.size(); ++h) {
-    if (!is_open(all_[h])) {
-      choices.push_back({all_[h].text.log_probability, h, row, -1});
-      continue;
-    }
-    auto const own = logits.subspan(row * words, words);
-    double const sum = detail::log_sum(own);
-    detail::find_largest(own, beam_.width, largest);
-    for (std::int32_t const token : largest) {
-      double const more = double{own[static_cast<std::size_t>(token)]} - sum;
-      choices.push_back({all_[h].text.log_probability + more, h, row, token});
-    }
-    ++row;
-  }
-  // They stand in the order that decides between equals.
-  std::stable_sort(choices.begin(), choices.end(), [](Choice const& a, Choice const& b) {
-    return a.log_probability > b.log_probability;
-  });
-  choices.resize(std::min(choices.size(), static_cast<std::size_t>(beam_.width)));
-  std::vector<Member> next;
-  for (Choice const& choice : choices) {
-    next.push_back(all_[choice.from]);
-    Member& own = next.back();
-    if (choice.token < 0) {
-      continue;
-    }
-    own.text.log_probability = choice.log_probability;
-    own.parent = static_cast<int>(choice.row);
-    own.passed_over = taken.empty() ? 0.0 : penalty(taken[choice.row]);
-    own.text.ended = choice.token == end;
-    own.closed = own.text.ended || last;
-    if (!own.text.ended) {
-      own.text.tokens.push_back(choice.token);
-    }
-  }
-  all_ = std::move(next);
-}
-
-TANDEM_ONCE std::vector<Hypothesis> BeamSearch::found() const {
-  std::vector<Hypothesis> list;
-  for (Member const& member : all_) {
-    list.push_back(member.text);
-    Hypothesis& own = list.back();
-    double const tokens = static_cast<double>(own.tokens.size()) + (own.ended ? 1.0 : 0.0);
-    own.score = own.log_probability / std::pow((5.0 + tokens) / 6.0, beam_.length) +
-                beam_.coverage * member.passed_over;
-  }
-  std::stable_sort(list.begin(), list.end(),
-                   [](Hypothesis const& a, Hypothesis const& b) { return a.score > b.score; });
-  return list;
-}
-
-TANDEM_ONCE BeamSearch::Member const& BeamSearch::nth_open(int i) const {
-  auto at = std::find_if(all_.begin(), all_.end(), is_open);
-  for (; i > 0; --i) {
-    at = std::find_if(at + 1, all_.end(), is_open);
-  }
-  return *at;
-}
-
-TANDEM_ONCE double BeamSearch::penalty(std::span<float const> taken) {
-  double sum = 0.0;
-  for (float const share : taken) {
-    sum += std::log(double{std::clamp(share, std::numeric_limits<float>::min(), 1.0F)});
-  }
-  return sum;
+TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
+                                         std::int64_t first) {
+  return {.batch = options.batch,
+          .seed = options.seed,
+          .epoch = epoch,
+          .shuffle = options.shuffle,
+          .drop_last = options.drop_last,
+          .first = first,
+          .threads = options.loader_threads,
+          .limit = stall_limit(options)};
 }
 
 }  // namespace tandem
@@ -61477,598 +66112,43 @@ TANDEM_ONCE double BeamSearch::penalty(std::span<float const> taken) {
 
 namespace tandem {
 
-/// Sentences to be translated, or prompts to be written on, as tokens.
-struct DecodeTask {
-  std::vector<std::vector<std::int32_t>> sources{};  ///< each as the network's first input
-  std::int32_t begin = 0;  ///< of two inputs: what the second one begins with
-  std::int32_t end = 0;    ///< ends a text; -1: nothing does
-};
-
-namespace detail {
-
-/// What a Decoder asks of the network: see StepBatch.
-struct DecodeCall {
-  std::int32_t const* x = nullptr;
-  int size = 0;
-  int time = 0;
-  std::int32_t const* lengths = nullptr;
-  std::int32_t const* second = nullptr;
-  int position = 0;
-  std::int32_t const* parents = nullptr;
-  std::span<float> scores{};
-  std::span<float> coverage{};
-};
-
-/// What of a network and a strategy a Decoder goes by.
-struct DecodeSizes {
-  int source = 0;  ///< rows of the first input at most
-  int target = 0;  ///< of the input that is written: the second one, if there are two
-  int vocabulary = 0;
-  bool two = false;
-  int attentions = 0;  ///< to the first input
-  int most = 0;        ///< samples of a step
-  int copies = 1;      ///< of the model on a replica's devices
-  Batching batching{};
-};
-
-/// @throws ContractError  @p beam, or a sentence of @p task, does not fit
-TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam);
-
-/// Which samples of a batch the same devices take, in the same copy of the model: in each such
-/// group hypotheses may go on from each other.
-class DecodeGroups {
+/// @tparam In  of the network's input
+template <class In, class Target>
+class DataSource : public SampleSource<In, Target> {
  public:
-  explicit DecodeGroups(DecodeSizes const& sizes) : sizes_{sizes} {}
-
-  [[nodiscard]] std::size_t count() const {
-    return static_cast<std::size_t>(sizes_.batching.replicas * sizes_.copies);
-  }
-  /// Samples of each group in a batch of @p total.
-  TANDEM_ONCE [[nodiscard]] std::vector<int> of(int total) const;
-  /// The smallest batch that has room for so many in each group.
-  TANDEM_ONCE [[nodiscard]] int fit(std::vector<int> const& wanted) const;
-  TANDEM_ONCE [[nodiscard]] bool fits(std::vector<int> const& wanted, int total) const;
-
- private:
-  DecodeSizes const& sizes_;
+  [[nodiscard]] virtual SampleShapes shapes() const = 0;
+  /// Whether an epoch begins with the states that the one before has ended with.
+  [[nodiscard]] virtual bool epochs_go_on() const = 0;
+  /// As tandem::in_streams(), for a network with Stateful layers.
+  [[nodiscard]] virtual LoaderOptions in_streams(LoaderOptions const& order,
+                                                 bool training) const = 0;
 };
 
-/// Sentences that are decoded together.
-class DecodeBatch {
+template <Dataset D, class In>
+class DataSourceOf final : public SampleSourceOf<D, In, DataSource<In, typename D::Target>> {
  public:
-  DecodeBatch(DecodeSizes const& sizes, DecodeTask const& task, Beam const& beam)
-      : sizes_{sizes}, task_{task}, beam_{beam}, groups_{sizes} {}
+  using SampleSourceOf<D, In, DataSource<In, typename D::Target>>::SampleSourceOf;
 
-  void add(std::size_t sentence, std::size_t group) {
-    lanes_.push_back({sentence, group, BeamSearch{beam_}});
-    longest_ = std::max(longest_, source(lanes_.back()).size());
-  }
-
-  /// @param forward  forward(DecodeCall)
-  template <class Forward>
-  void run(Forward const& forward, std::vector<std::vector<Hypothesis>>& found) {
-    auto const first = static_cast<int>(sizes_.two ? 1 : longest_);
-    int const rounds = beam_.tokens > 0 ? beam_.tokens : sizes_.target - first + 1;
-    place_sources();
-    for (int round = 0; round < rounds && open() > 0; ++round) {
-      if (round > 0) {
-        place_hypotheses();
-      }
-      ask(forward, round, first);
-      for (Lane& lane : lanes_) {
-        advance(lane, round + 1 == rounds);
-      }
+  [[nodiscard]] SampleShapes shapes() const override {
+    SampleShapes shapes{.input = this->data_.shape(), .targets = this->data_.targets()};
+    if constexpr (PairDataset<D>) {
+      shapes.second = this->data_.second_shape();
     }
-    for (Lane const& lane : lanes_) {
-      found[lane.sentence] = lane.search.found();
+    return shapes;
+  }
+  [[nodiscard]] bool epochs_go_on() const override {
+    if constexpr (requires { D::epochs_go_on; }) {
+      return D::epochs_go_on;
+    } else {
+      return false;
     }
   }
-
- private:
-  struct Lane {
-    std::size_t sentence;
-    std::size_t group;
-    BeamSearch search;
-    int first = 0;  // sample of its first open hypothesis, behind which the others stand
-  };
-
-  [[nodiscard]] std::vector<std::int32_t> const& source(Lane const& lane) const {
-    return task_.sources[lane.sentence];
+  [[nodiscard]] LoaderOptions in_streams(LoaderOptions const& order, bool training) const override {
+    return tandem::in_streams(order, this->data_, training);
   }
-  TANDEM_ONCE [[nodiscard]] int open() const;
-
-  // Gives each lane its samples. A batch is as it was until it can be a good deal smaller, so that
-  // steps are of few sizes.
-  TANDEM_ONCE void place();
-
-  // Samples of no lane have what the first lane has.
-  TANDEM_ONCE void place_sources();
-
-  TANDEM_ONCE void place_hypotheses();
-
-  template <class Forward>
-  void ask(Forward const& forward, int round, int first) {
-    bool const begins = round == 0;
-    logits_.resize(static_cast<std::size_t>(size_) * static_cast<std::size_t>(sizes_.vocabulary));
-    taken_.resize(beam_.coverage > 0.0 ? static_cast<std::size_t>(size_ * sizes_.source) : 0);
-    DecodeCall call{.size = size_,
-                    .position = begins ? 0 : first + round - 1,
-                    .parents = begins ? nullptr : parents_.data(),
-                    .scores = logits_,
-                    .coverage = taken_};
-    if (begins) {
-      call.x = x_.data();
-      call.time = static_cast<int>(longest_);
-      call.lengths = sizes_.two ? lengths_.data() : nullptr;
-    } else if (!sizes_.two) {
-      call.x = last_.data();
-      call.time = 1;
-    }
-    call.second = sizes_.two ? last_.data() : nullptr;
-    forward(call);
-  }
-
-  TANDEM_ONCE void advance(Lane& lane, bool last);
-
-  DecodeSizes const& sizes_;
-  DecodeTask const& task_;
-  Beam const& beam_;
-  DecodeGroups groups_;
-  std::vector<Lane> lanes_;
-  std::size_t longest_ = 0;  // source
-  int size_ = 0;             // samples of the batch
-  std::vector<std::int32_t> x_;
-  std::vector<std::int32_t> lengths_;
-  std::vector<std::int32_t> last_;     // token of each sample
-  std::vector<std::int32_t> parents_;  // sample of the batch before
-  std::vector<float> logits_;
-  std::vector<float> taken_;
 };
-
-/// Hypotheses of each sentence, the best first. Sentences of like lengths go together; without a
-/// second input, of one length.
-/// @param forward  forward(DecodeCall): a step of the network
-/// @throws ContractError  what check_decoding() says, or no device takes a whole beam
-template <class Forward>
-std::vector<std::vector<Hypothesis>> decode(DecodeSizes const& sizes, DecodeTask const& task,
-                                            Beam const& beam, Forward const& forward) {
-  check_decoding(sizes, task, beam);
-  std::vector<int> room = DecodeGroups{sizes}.of(sizes.most);
-  int any = 0;
-  for (int& each : room) {
-    each /= beam.width;
-    any += each;
-  }
-  if (any == 0) {
-    throw ContractError{
-        "translate(data, beam): a beam of .width " + std::to_string(beam.width) +
-        " is as many samples of one device and one microbatch's copy of the model, but memory is "
-        "planned for " +
-        std::to_string(sizes.most) +
-        " on all; give a larger TrainerOptions::batch or PredictorOptions::hypotheses"};
-  }
-  std::vector<std::size_t> order(task.sources.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    order[i] = i;
-  }
-  auto const length = [&](std::size_t i) { return task.sources[i].size(); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return length(a) > length(b); });
-  std::vector<std::vector<Hypothesis>> found(order.size());
-  for (std::size_t next = 0; next < order.size();) {
-    DecodeBatch batch{sizes, task, beam};
-    std::size_t const longest = length(order[next]);
-    std::vector<int> left = room;
-    bool goes_on = true;
-    while (goes_on) {  // one to each group in turn
-      goes_on = false;
-      for (std::size_t g = 0; g < left.size() && next < order.size(); ++g) {
-        if (left[g] > 0 && (sizes.two || length(order[next]) == longest)) {
-          --left[g];
-          batch.add(order[next++], g);
-          goes_on = true;
-        }
-      }
-    }
-    batch.run(forward, found);
-  }
-  return found;
-}
-
-}  // namespace detail
 
 }  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE void check_decoding(DecodeSizes const& sizes, DecodeTask const& task,
-                                Beam const& beam) {
-  expects(beam.width >= 1 && beam.tokens >= 0 && is_finite(beam.length) && beam.length >= 0.0 &&
-              is_finite(beam.coverage) && beam.coverage >= 0.0,
-          "translate(data, beam): .width must be 1 or more, and .length, .coverage and .tokens 0 "
-          "or more");
-  expects(beam.coverage == 0.0 || sizes.attentions == 1,
-          "translate(data, beam): .coverage is of what an attention has taken of the source, but "
-          "the network has none to its first input, or several; leave .coverage at 0");
-  expects(task.end < sizes.vocabulary && (!sizes.two || (task.begin >= 0 && task.end >= 0)),
-          "translate(data, beam): begin and end must be tokens that the network writes");
-  for (std::size_t i = 0; i < task.sources.size(); ++i) {
-    auto const rows = static_cast<std::int64_t>(task.sources[i].size());
-    if (rows < 1 || rows > sizes.source) {
-      throw ContractError{"translate(data, beam): sentence " + std::to_string(i) + " has " +
-                          std::to_string(rows) + " tokens, but the network takes 1 to " +
-                          std::to_string(sizes.source)};
-    }
-    std::int64_t const room = sizes.target - (sizes.two ? 1 : rows) + 1;
-    if (beam.tokens > room) {
-      throw ContractError{"translate(data, beam): .tokens is " + std::to_string(beam.tokens) +
-                          ", but behind sentence " + std::to_string(i) +
-                          " the network has room for " + std::to_string(room)};
-    }
-  }
-}
-
-TANDEM_ONCE std::vector<int> DecodeGroups::of(int total) const {
-  std::vector<int> list(count());
-  for (int m = 0; m < sizes_.batching.all_microbatches(); ++m) {
-    int const group =
-        sizes_.batching.replica_of(m) * sizes_.copies + sizes_.batching.copy_of(m, sizes_.copies);
-    list[static_cast<std::size_t>(group)] += microbatch_size(total, m, sizes_.batching);
-  }
-  return list;
-}
-
-TANDEM_ONCE int DecodeGroups::fit(std::vector<int> const& wanted) const {
-  int total = 0;
-  for (int const each : wanted) {
-    total += each;
-  }
-  while (total < sizes_.most && !fits(wanted, total)) {
-    ++total;
-  }
-  return total;
-}
-
-TANDEM_ONCE bool DecodeGroups::fits(std::vector<int> const& wanted, int total) const {
-  std::vector<int> const list = of(total);
-  bool all = true;
-  for (std::size_t g = 0; g < list.size(); ++g) {
-    all = all && wanted[g] <= list[g];
-  }
-  return all;
-}
-
-TANDEM_ONCE int DecodeBatch::open() const {
-  int sum = 0;
-  for (Lane const& lane : lanes_) {
-    sum += lane.search.open();
-  }
-  return sum;
-}
-
-TANDEM_ONCE void DecodeBatch::place() {
-  std::vector<int> wanted(groups_.count());
-  for (Lane const& lane : lanes_) {
-    wanted[lane.group] += lane.search.open();
-  }
-  int const least = groups_.fit(wanted);
-  if (least > size_ || least <= size_ * 3 / 4 || !groups_.fits(wanted, size_)) {
-    size_ = least;
-  }
-  std::vector<int> next(groups_.count());
-  std::vector<int> const sizes = groups_.of(size_);
-  for (std::size_t g = 1; g < next.size(); ++g) {
-    next[g] = next[g - 1] + sizes[g - 1];
-  }
-  for (Lane& lane : lanes_) {
-    lane.first = next[lane.group];
-    next[lane.group] += lane.search.open();
-  }
-}
-
-TANDEM_ONCE void DecodeBatch::place_sources() {
-  place();
-  auto const samples = static_cast<std::size_t>(size_);
-  x_.assign(samples * longest_, 0);
-  lengths_.assign(samples, 1);
-  for (Lane const& lane : lanes_) {
-    auto const at = static_cast<std::size_t>(lane.first);
-    std::copy(source(lane).begin(), source(lane).end(),
-              x_.begin() + static_cast<std::ptrdiff_t>(at * longest_));
-    lengths_[at] = static_cast<std::int32_t>(source(lane).size());
-  }
-  last_.assign(samples, task_.begin);
-}
-
-TANDEM_ONCE void DecodeBatch::place_hypotheses() {
-  std::vector<int> before;
-  for (Lane const& lane : lanes_) {
-    before.push_back(lane.first);
-  }
-  place();
-  last_.assign(static_cast<std::size_t>(size_), 0);
-  parents_.assign(static_cast<std::size_t>(size_), -1);
-  for (std::size_t l = 0; l < lanes_.size(); ++l) {
-    BeamSearch const& search = lanes_[l].search;
-    for (int i = 0; i < search.open(); ++i) {
-      auto const sample = static_cast<std::size_t>(lanes_[l].first + i);
-      last_[sample] = search.last(i);
-      parents_[sample] = static_cast<std::int32_t>(before[l] + search.parent(i));
-    }
-  }
-}
-
-TANDEM_ONCE void DecodeBatch::advance(Lane& lane, bool last) {
-  int const open = lane.search.open();
-  if (open == 0) {
-    return;
-  }
-  auto const words = static_cast<std::size_t>(sizes_.vocabulary);
-  auto const first = static_cast<std::size_t>(lane.first);
-  std::vector<std::span<float const>> taken;
-  for (int i = 0; i < open && !taken_.empty(); ++i) {
-    auto const rows = static_cast<std::size_t>(sizes_.source);
-    taken.push_back(std::span{taken_}.subspan((first + static_cast<std::size_t>(i)) * rows,
-                                              source(lane).size()));
-  }
-  lane.search.advance(std::span<float const>{logits_}.subspan(
-                          first * words, static_cast<std::size_t>(open) * words),
-                      taken, task_.end, last);
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/train/options/default_metric.hpp
-
-/// @file
-/// DefaultMetric: what a trainer counts unless it is told otherwise.
-
-namespace tandem {
-
-namespace detail {
-
-template <class Net>
-struct LossOfNetwork {
-  using type = SoftmaxCrossEntropy<>;
-};
-template <class Net>
-  requires(unchecked_graph<Net>.output().criterion)
-struct LossOfNetwork<Net> {
-  using type = typename Leaf<Net, unchecked_graph<Net>.output().leaf>::Divisor;
-};
-
-template <class LossType>
-inline constexpr bool takes_softmax = CrossEntropy<LossType>;
-
-template <class Net>
-constexpr bool ends_in_softmax() {
-  if constexpr (unchecked_graph<Net>.output().leaf >= 0) {
-    return std::is_same_v<Leaf<Net, unchecked_graph<Net>.output().leaf>, Softmax>;
-  } else {
-    return false;
-  }
-}
-
-/// Asked for where a trainer is named, so that its sentence stands before what follows of it.
-template <class Net, class LossType>
-struct LossFits {
-  static constexpr bool value = true;
-  static_assert(unchecked_graph<Net>.output().criterion || !is_of_criterion<LossType>,
-                "Trainer<Net, ..., Loss>: PerToken and PerSample are for networks that end with a "
-                "layer that gives the loss, such as Vocabulary; take SoftmaxCrossEntropy<>");
-  static_assert(
-      !takes_softmax<LossType> || !ends_in_softmax<Net>(),
-      "Trainer<Net, ...>: SoftmaxCrossEntropy takes the softmax itself, so Softmax at the "
-      "network's end would do it twice; leave Softmax out");
-  static_assert(!unchecked_graph<Net>.output().criterion || is_of_criterion<LossType>,
-                "Trainer<Net, ..., Loss>: the network's last layer gives the loss itself; leave "
-                "Loss out, or take PerToken or PerSample");
-};
-
-/// The extents of an output behind its channels, where each number is to be a class's score.
-template <int Height, int Width>
-struct EndsInScores {
-  static constexpr bool value = true;
-  static_assert(Height * Width == 1,
-                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
-                "score of a class, but this network ends in an image; end it with GlobalAvgPool "
-                "and Linear<classes>, or with Flatten and Linear<classes>");
-};
-template <int Rows>
-struct EndsInOneRow {
-  static constexpr bool value = true;
-  static_assert(Rows == 0,
-                "Trainer<Net, ...>: SoftmaxCrossEntropy takes each number of the output for the "
-                "score of a class, but this network ends in rows of a sequence; end it with "
-                "LastRow or MeanOverTime and Linear<classes>, or, for a class a row, with "
-                "Vocabulary<classes>");
-};
-
-template <int Weights, int Outputs>
-struct EachClassHasAWeight {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Outputs,
-                "Trainer<Net, ...>: class_weights of the loss has another number of classes than "
-                "the network has outputs; give one weight for each");
-};
-
-template <class LossType>
-constexpr int weights_of() {
-  if constexpr (CrossEntropy<LossType>) {
-    return LossType::weights;
-  } else {
-    return 0;
-  }
-}
-
-template <int K, int Outputs>
-struct TopKIsOfMore {
-  static constexpr bool value = true;
-  static_assert(K <= Outputs,
-                "TopK<K>: the network has fewer outputs than K, so that every label counts as "
-                "right; give a smaller K");
-};
-
-/// The output where each of its numbers is to be a class's score; nothing where it is not, nor
-/// where it is not valid, which is said elsewhere.
-template <class Net, class LossType>
-struct Scores {
-  static constexpr Shape output = unchecked_graph<Net>.output().out;
-  static constexpr bool any = takes_softmax<LossType> && output.valid();
-  static constexpr bool image = any && output.rank == 3;
-  static constexpr int height = image ? output[1] : 1;
-  static constexpr int width = image ? output[2] : 1;
-  static constexpr int rows = any && output.timed ? output[0] : 0;
-  static constexpr int count = any ? static_cast<int>(output.elements()) : 0;
-};
-
-/// Asked for where a trainer is named, too. Bases, so that a sentence is the only error.
-template <class Net, class LossType, class MetricType, class S = Scores<Net, LossType>>
-struct OutputFits : EndsInScores<S::height, S::width>,
-                    EndsInOneRow<S::rows>,
-                    EachClassHasAWeight<S::count == 0 ? 0 : weights_of<LossType>(), S::count>,
-                    TopKIsOfMore<S::any ? k_of<MetricType> : 0, S::count> {
-  static constexpr bool value = true;
-};
-
-/// Whether a layer looks at rows that are not written yet, as an Attention that is not Causal.
-template <class L>
-inline constexpr bool looks_ahead = requires {
-  requires !L::causal;
-};
-template <class... Layers>
-constexpr bool looks_back_only(TypeList<Layers...> /*leaves*/) {
-  return (!looks_ahead<Layers> && ...);
-}
-
-template <bool IsLanguageModel, bool LooksBackOnly>
-struct Generates {
-  static constexpr bool value = true;
-  static_assert(IsLanguageModel,
-                "generate(prompt): the network must read Tokens and end with a Vocabulary");
-  static_assert(!IsLanguageModel || LooksBackOnly,
-                "generate(prompt): an Attention that is not Causal looks at tokens that are not "
-                "written yet; make it Causal");
-};
-
-}  // namespace detail
-
-/// What the network's last layer says if it gives the loss itself, else SoftmaxCrossEntropy<>.
-template <class Net>
-using DefaultLoss = typename detail::LossOfNetwork<Net>::type;
-
-/// Accuracy where targets are labels, soft ones included; BinaryAccuracy where they are yes or no;
-/// nothing otherwise.
-template <class LossType>
-using DefaultMetric = std::conditional_t<
-    std::is_integral_v<typename LossType::Target> || CrossEntropy<LossType>, Accuracy,
-    std::conditional_t<std::is_same_v<LossType, BinaryCrossEntropy>, BinaryAccuracy, NoMetric>>;
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-/// Nodes that read rows of both inputs, as an attention to the source does.
-template <GraphSize Size>
-constexpr int count_attentions(Graph<Size> const& graph) {
-  int count = 0;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    bool both = false;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
-    }
-    count += both ? 1 : 0;
-  }
-  return count;
-}
-
-/// Whether a network reads a sentence and, in its second input, what is said of it so far: rows of
-/// tokens all, none of the first depends on the second, and its results are words.
-template <GraphSize Size>
-constexpr bool translates(Graph<Size> const& graph) {
-  bool fits = graph.node[1].kind == NodeKind::input && graph.node[0].limit > 0 &&
-              graph.node[1].limit > 0 && graph.output().criterion && graph.output().out.clock == 1;
-  for (int n = 0; n < graph.nodes && fits; ++n) {
-    Node const& node = graph.node[n];
-    fits = node.out.timed;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      fits = fits && graph.node[graph.source[e]].out.clock <= node.out.clock;
-    }
-  }
-  return fits;
-}
-
-template <bool Fits>
-struct Translates {
-  static constexpr bool value = Fits;
-  static_assert(Fits,
-                "translate(data): the network must be on Inputs<Tokens, Tokens>, its second input "
-                "what is written so far, whose rows end in a Vocabulary, all values rows of one of "
-                "both; of one input take generate(prompt) or search(prompts)");
-};
-
-/// What search() asks of a network: of two inputs that it translates, of one what generate() does.
-template <class Net, bool WritesTokens, class Program>
-constexpr bool searches() {
-  if constexpr (reads_two<Program>()) {
-    return Translates<translates(Program::network)>::value || true;  // said there
-  } else {
-    return Generates<WritesTokens, looks_back_only(Leaves<typename Net::body>{})>::value;
-  }
-}
-template <class Net, bool WritesTokens, class Program>
-struct Searches {
-  static constexpr bool value = searches<Net, WritesTokens, Program>();
-};
-
-/// @throws ContractError  the rows of the network come in chunks of time
-template <class Program>
-void check_row_by_row() {
-  expects(
-      Program::batching.chunks == 1,
-      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
-      "weights in a Predictor, or in a Trainer of another strategy");
-}
-
-/// @param most  samples of a step
-template <class Program>
-DecodeSizes decode_sizes(int most, Batching const& batching) {
-  constexpr auto const& graph = Program::network;
-  constexpr bool two = reads_two<Program>();
-  check_row_by_row<Program>();
-  return {.source = graph.node[0].out[0],
-          .target = graph.node[two ? 1 : 0].out[0],
-          .vocabulary = graph.output().limit,
-          .two = two,
-          .attentions = count_attentions(graph),
-          .most = most,
-          .copies = Program::map.copies,
-          .batching = batching};
-}
-
-/// @p call as a step's batch.
-template <class Batch>
-Batch step_of(DecodeCall const& call) {
-  Batch batch{.x = call.x,
-              .size = call.size,
-              .time = call.time,
-              .lengths = call.lengths,
-              .position = call.position,
-              .parents = call.parents,
-              .scores = call.scores.data(),
-              .coverage = call.coverage.empty() ? nullptr : call.coverage.data()};
-  if (call.second != nullptr) {
-    batch.second = {call.second, 1, nullptr};
-  }
-  return batch;
-}
-
-}  // namespace tandem::detail
 
 // ---- tandem/train/epoch_cursor.hpp
 
@@ -62223,494 +66303,6 @@ TANDEM_ONCE OneCall::Scope OneCall::begin(char const* verb, Kind kind) {
     refuse(verb, running);
   }
   return Scope{*this};
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/batch_check.hpp
-
-/// @file
-/// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
-
-namespace tandem {
-
-/// @throws ContractError  there are more microbatches than samples
-TANDEM_ONCE void check_microbatches(int batch, Batching const& batching);
-
-/// @throws ContractError  the training batch cannot be split as the strategy says, or leaves a
-///                        batch norm with one value a channel
-TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching);
-
-/// The indices that a network takes, (samples, time), and a criterion's targets, likewise, which
-/// may be -1 for none.
-/// @throws ContractError  one is out of range; the message names its sample and its row
-TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
-                               int time, char const* what, SampleNames const& names = {});
-
-/// Where targets are labels, each must be the index of an output; other integers may be any.
-/// @throws ContractError  one is not; the message names its sample
-template <class LossType, class MetricType>
-void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
-                  SampleNames const& names = {}) {
-  if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
-    for (std::size_t s = 0; s < labels.size(); ++s) {
-      if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
-        throw ContractError{
-            "label " + std::to_string(labels[s]) + " of " + names(static_cast<std::int64_t>(s)) +
-            " is out of range: the network has " + std::to_string(outputs) + " outputs"};
-      }
-    }
-  }
-}
-
-/// Soft labels must be shares: 0 or more each, together 1 but for rounding. Those that are not
-/// finite pass, since the loss tells of them.
-/// @throws ContractError  they are not; the message names their sample
-template <class LossType>
-void check_soft_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
-                       SampleNames const& names = {}) {
-  if constexpr (requires { LossType::soft_labels; }) {
-    for (std::int64_t s = 0; s * outputs < static_cast<std::int64_t>(labels.size()); ++s) {
-      double sum = 0.0;
-      bool below = false;
-      for (std::int64_t c = 0; c < outputs; ++c) {
-        float const share = labels[static_cast<std::size_t>(s * outputs + c)];
-        below = below || share < 0.0F;
-        sum += static_cast<double>(share);
-      }
-      if (below || sum < 0.999 || sum > 1.001) {
-        throw ContractError{"the soft labels of " + names(s) + " are no shares of its classes: " +
-                            (below ? std::string{"one is below 0"}
-                                   : "their sum is " + std::to_string(sum) + ", not 1") +
-                            "; soft_labels(data) makes them of labels"};
-      }
-    }
-  }
-}
-
-/// Every batch that is left of an epoch over @p samples, the last one included unless it is
-/// dropped. An epoch may have been trained to its end, but not be without any batch.
-/// @param done  samples of the epoch that have been trained on
-/// @throws ContractError  as check_training_batch(), or there is no batch at all, or there are
-///                        fewer samples than @p done
-TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
-                             bool drop_last, Batching const& batching);
-
-/// Asked for where a function begins, so that its sentence stands before what follows of it.
-template <class D, class LossType>
-struct TargetsFit {
-  static constexpr bool value = true;
-  static_assert(std::is_same_v<typename D::Target, typename LossType::Target>,
-                "Trainer: the dataset's Target must be the loss's: std::int32_t labels for "
-                "SoftmaxCrossEntropy, float for MeanSquaredError, and for SoftCrossEntropy those "
-                "of soft_labels(data)");
-};
-
-/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
-template <class Program, class LossType, Dataset D>
-void check_dataset(D const& data) {
-  Shape const input = Program::network.node[0].out;
-  Shape const output = Program::network.output().out;
-  constexpr Shape second = input_shape<Program>(1);
-  static_assert(PairDataset<D> == second.valid(),
-                "Trainer: a network on Inputs<A, B> takes a dataset with second_shape(), "
-                "second_length(index) and read(index, x, second, y), and no other network does");
-  if constexpr (PairDataset<D>) {
-    if (data.second_shape() != tokens_shape(second[0])) {
-      throw ContractError{"the dataset's second input has samples of " +
-                          to_string(data.second_shape()) + ", but the network takes " +
-                          to_string(second)};
-    }
-    expects(!output.timed || output.clock == 1,
-            "Trainer: the targets of a dataset of pairs are rows of the second input, but the "
-            "network's output has those of the first; exchange the two");
-  }
-  int const targets = LossType::targets(output);
-  if (data.shape() != input || data.targets() != targets) {
-    bool const are_one_hot = targets == 1 && data.targets() == output.elements();
-    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
-                        std::to_string(data.targets()) + " targets, but the network takes " +
-                        to_string(input) + " and its loss " + std::to_string(targets) +
-                        (data.shape() != input
-                             ? "; augment(data, PadTo{...}) changes a sample's shape"
-                         : are_one_hot ? "; if the targets are one-hot, save each class's number "
-                                         "instead, as argmax does, or train with SoftCrossEntropy"
-                                       : "")};
-  }
-}
-
-/// What a batch of sequences is besides its numbers.
-struct Sequences {
-  int time = 0;  ///< rows of each sample; 0: as many as the network takes
-  std::span<std::int32_t const> lengths{};  ///< of each sample, how many of them count; empty: all
-  std::span<std::int32_t const> second{};   ///< the second input, where the network has two
-  int second_time = 0;
-  std::span<std::int32_t const> second_lengths{};
-};
-
-/// How many rows the samples of an input have in a batch, of which @p time is said.
-/// @throws ContractError  there are not @p samples of them, or a length is out of range
-TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
-                                std::span<std::int32_t const> lengths, std::int64_t samples);
-
-/// Checks a batch of the caller's own; returns the number of its samples.
-/// @throws ContractError  it has no whole samples with targets, or more than @p most
-template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
-                int most, Batching const& batching) {
-  Shape const input = Program::network.node[0].out;
-  Shape const second = input_shape<Program>(1);
-  Shape const target = targets_shape<LossType>(Program::network.output().out);
-  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
-  auto const samples = each > 0 ? static_cast<std::int64_t>(x.size()) / each : 0;
-  Times time;
-  time.of[0] = check_sequences(input, x.size(), rows.time, rows.lengths, samples);
-  if (second.valid() || !rows.second.empty()) {
-    time.of[1] =
-        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
-  }
-  expects(static_cast<std::int64_t>(targets.size()) == samples * target.elements(time[target]),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(samples <= most,
-          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch(Program::network, static_cast<int>(samples), batching);
-  return static_cast<int>(samples);
-}
-
-/// The rank that has the result of a microbatch, counted over all replicas.
-template <class Program>
-int rank_of_result(int microbatch, Batching const& batching) {
-  int const copy = batching.copy_of(microbatch, Program::map.copies);
-  int const result = Program::partition.part[Program::network.nodes - 1];
-  return Program::mesh_of(batching.replicas)
-      .rank({.data = batching.replica_of(microbatch),
-             .model = Program::map.device[copy * Program::map.parts() + result]});
-}
-
-/// What train() and step() throw when a loss is not finite.
-/// @param bad_sample  which one is not finite itself, or ""
-TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
-                                                      std::string const& bad_sample);
-
-/// What they throw when all losses are finite, but the gradient of @p parameter is not.
-TANDEM_ONCE TANDEM_COLD NonFiniteLoss non_finite_gradient(std::int64_t step,
-                                                          std::string const& parameter);
-
-/// What they throw when the loss scale has become as good as nothing.
-TANDEM_ONCE TANDEM_COLD NonFiniteLoss lost_loss_scale(std::int64_t step, double scale);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_microbatches(int batch, Batching const& batching) {
-  int const all = batching.all_microbatches();
-  if (batch < all) {
-    throw ContractError{"a training batch of " + std::to_string(batch) +
-                        " samples cannot be split into " + std::to_string(all) +
-                        " microbatches; use a larger batch, fewer microbatches or devices, or "
-                        ".drop_last = true for the last batch of an epoch"};
-  }
-}
-
-TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching const& batching) {
-  check_microbatches(batch, batching);
-  int const all = batching.all_microbatches();
-  for (int n = 0; n < network.nodes; ++n) {
-    Node const& node = network.node[n];
-    if (!node.normalizes || node.out[1] * node.out[2] > 1) {
-      continue;
-    }
-    int const apart = node.synchronizes ? batching.microbatches : all;  // the others are together
-    for (int m = 0; m < apart; ++m) {
-      int samples = 0;
-      for (int i = m; i < all; i += apart) {
-        samples += microbatch_size(batch, i, batching);
-      }
-      if (samples == 1) {
-        throw ContractError{"batch norm '" + to_string(node.path) +
-                            "' has one value a channel in microbatch " + std::to_string(m) +
-                            " of a batch of " + std::to_string(batch) +
-                            " samples: it has no variance; use a larger batch or fewer "
-                            "microbatches, or .drop_last = true"};
-      }
-    }
-  }
-}
-
-TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
-                               int time, char const* what, SampleNames const& names) {
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (indices[i] < least || indices[i] >= limit) {
-      std::size_t const row = static_cast<std::size_t>(time > 0 ? time : 1);
-      throw ContractError{std::string{what} + " " + std::to_string(indices[i]) + " of " +
-                          names(static_cast<std::int64_t>(i / row)) + ", position " +
-                          std::to_string(i % row) + ", is out of range: the network has " +
-                          std::to_string(limit) + " of them"};
-    }
-  }
-}
-
-TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64_t done, int batch,
-                             bool drop_last, Batching const& batching) {
-  if (done > samples) {
-    throw ContractError{"train(data, epoch): " + std::to_string(done) +
-                        " samples of this epoch have been trained on, but the dataset has only " +
-                        std::to_string(samples) +
-                        "; give the dataset that the run began with, or begin the epoch anew by "
-                        "trainer.set_position(trainer.position().epoch)"};
-  }
-  std::int64_t const left = samples - done;
-  if (left >= batch) {
-    check_training_batch(network, batch, batching);
-  } else if (done == 0 && (left == 0 || drop_last)) {
-    throw ContractError{"an epoch of " + std::to_string(samples) +
-                        " samples has no batch to train on: .batch is " + std::to_string(batch) +
-                        (drop_last ? " and .drop_last leaves out a smaller one" : "")};
-  }
-  auto const last = static_cast<int>(left % batch);
-  if (last != 0 && !drop_last) {
-    check_training_batch(network, last, batching);
-  }
-}
-
-TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int time,
-                                std::span<std::int32_t const> lengths, std::int64_t samples) {
-  expects(time >= 0 && (time == 0 || (input.timed && time <= input[0])),
-          "step(x, targets, sequences): .time must be at most the network's, and 0 for images");
-  int const rows = time > 0 || !input.timed ? time : input[0];
-  expects(static_cast<std::int64_t>(numbers) == samples * input.elements(rows),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(lengths.empty() || static_cast<std::int64_t>(lengths.size()) == samples,
-          "step(x, targets, sequences): .lengths must have one number a sample");
-  for (std::int32_t const length : lengths) {
-    expects(length >= 1 && length <= rows,
-            "step(x, targets, sequences): each of .lengths must be in [1, time]");
-  }
-  return rows;
-}
-
-TANDEM_ONCE NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
-                                          std::string const& bad_sample) {
-  return NonFiniteLoss{"step " + std::to_string(step) + ": the loss of microbatch " +
-                       std::to_string(microbatch) + " on rank " + std::to_string(rank) +
-                       " is not finite" + (bad_sample.empty() ? "" : ", since " + bad_sample) +
-                       "; parameters are those of before the step: " +
-                       (bad_sample.empty() ? "lower the learning rate, or set clip_norm"
-                                           : "mend that sample, or leave it out")};
-}
-
-TANDEM_ONCE NonFiniteLoss non_finite_gradient(std::int64_t step, std::string const& parameter) {
-  return NonFiniteLoss{"step " + std::to_string(step) + ": the gradient of '" + parameter +
-                       "' is not finite, although the loss is; parameters are those of before the "
-                       "step: lower the learning rate, or scale the inputs down; and where "
-                       "gradients are summed in fp16, take Wire<Bfloat16>"};
-}
-
-TANDEM_ONCE NonFiniteLoss lost_loss_scale(std::int64_t step, double scale) {
-  return NonFiniteLoss{"step " + std::to_string(step) +
-                       ": its gradient is not finite, even with the loss scaled by " +
-                       detail::shown(scale) +
-                       ", so that scaling is not what it lacks; parameters are those of before the "
-                       "step: lower the learning rate, or train in Bf16 or Fp32"};
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/check_rates.hpp
-
-/// @file
-/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
-/// finite makes every parameter so, and the loss says it a step too late.
-
-namespace tandem {
-
-/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
-///                        of its range
-TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
-
-/// @throws ContractError  a number of loss scaling is out of its range
-TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
-
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
-                                    double set = -1.0);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_rates(TrainerOptions const& options) {
-  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
-  std::visit(
-      [](auto const& o) {
-        detail::check_rate(double{o.weight_decay}, "weight_decay");
-        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
-          detail::check_rate(double{o.momentum}, "momentum");
-          expects(!o.nesterov || o.momentum > 0.0F,
-                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
-                  "0, such as 0.9");
-        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
-          detail::check_beta(double{o.beta1}, "beta1");
-          detail::check_beta(double{o.beta2}, "beta2");
-          detail::check_rate(double{o.epsilon}, "epsilon");
-        }
-      },
-      options.optimizer);
-  detail::check_rate(options.clip_norm, "clip_norm");
-  detail::check_rate(options.clip_value, "clip_value");
-  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
-  for (ParameterGroup const& group : options.groups) {
-    std::string const of = " of group '" + group.pattern + "'";
-    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
-    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
-    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
-      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
-                          own->type->name + " has none; leave it out"};
-    }
-    detail::check_rate(group.clip_norm, "clip_norm" + of);
-    detail::check_rate(group.clip_value, "clip_value" + of);
-    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
-    if (group.below_axes < 0) {
-      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
-                          std::to_string(group.below_axes) +
-                          "; give 0 (of any number of axes) or more"};
-    }
-  }
-  detail::check_beta(options.average.decay, "average.decay");
-  expects(options.schedule.warm_up.steps >= 0,
-          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
-  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
-    detail::check_rate(decay->factor, "StepDecay::factor");
-  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
-    detail::check_rate(cosine->final, "Cosine::final");
-  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
-    detail::check_rate(polynomial->final, "Polynomial::final");
-  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
-    detail::check_rate(cycle->start, "OneCycle::start");
-    detail::check_rate(cycle->final, "OneCycle::final");
-  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
-    detail::check_rate(halvings->factor, "Halvings::factor");
-  }
-  static_cast<void>(
-      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
-}
-
-TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
-  expects(scaling.initial == 0.0 ||
-              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
-          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
-  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
-          "LossScaling: growth must be 1 or more, such as 2");
-  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
-          "LossScaling: backoff must be between 0 and 1, such as 0.5");
-  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
-}
-
-TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
-  double const factor = options.schedule.factor(step);
-  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
-  bool good = detail::is_rate(rate);
-  for (ParameterGroup const& group : options.groups) {
-    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
-  }
-  if (!good) {
-    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
-                        detail::shown(rate) + ", of the schedule's factor " +
-                        detail::shown(factor) +
-                        ", and for some parameters no finite number of 0 or more; nothing has "
-                        "changed: give another schedule, or a smaller learning_rate_scale"};
-  }
-  return rate;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/loader_options.hpp
-
-/// @file
-/// In which order a trainer reads a dataset, from its options.
-
-namespace tandem {
-
-/// How long the program's thread waits for its ranks and its data.
-inline StallLimit stall_limit(TrainerOptions const& options) {
-  return {.timeout = options.timeout, .on_stall = options.on_stall};
-}
-
-/// What is left of an epoch from sample @p first of its order on.
-TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                         std::int64_t first);
-
-/// The dataset's own order, without augmentation.
-inline LoaderOptions evaluation_order(TrainerOptions const& options) {
-  return {.batch = options.batch,
-          .shuffle = false,
-          .augment = false,
-          .threads = options.loader_threads,
-          .limit = stall_limit(options)};
-}
-
-/// The same for a network with Stateful layers: sample b of a batch goes on with sample b of the
-/// one before. An evaluation has as many samples at a time as the dataset has streams().
-/// @throws ContractError  the data is not in such an order, or in batches of several sizes
-template <class D>
-LoaderOptions in_streams(LoaderOptions order, D const& data, bool training) {
-  expects(!order.shuffle,
-          "train(data) of a network with Stateful layers: sample b of a batch goes on where sample "
-          "b of the batch before has ended, so that the data must be read in its own order; give "
-          ".shuffle = false");
-  if constexpr (RandomDataset<D>) {
-    expects(!training,
-            "train(data) of a network with Stateful layers: this dataset's samples are drawn at "
-            "random, so that none goes on where another has ended; take ParallelStreams");
-  }
-  if constexpr (BucketedDataset<D>) {
-    expects(
-        data.buckets() <= 1,
-        "train(data) of a network with Stateful layers: batches in buckets of lengths are in no "
-        "order in which samples could go on; give a dataset of one bucket");
-  }
-  if constexpr (requires { data.streams(); }) {
-    expects(training ? data.streams() == order.batch : data.streams() <= order.batch,
-            "a network with Stateful layers takes a sample of each of a dataset's streams at a "
-            "time: give .batch = data.streams(); to evaluate() there may be fewer");
-    order.batch = data.streams();
-  }
-  expects(order.drop_last || data.size() <= order.batch || data.size() % order.batch == 0,
-          "a network with Stateful layers takes batches of one size: the dataset's must be a "
-          "multiple of .batch, as that of ParallelStreams is, or give .drop_last = true");
-  return order;
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE LoaderOptions training_order(TrainerOptions const& options, std::int64_t epoch,
-                                         std::int64_t first) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .epoch = epoch,
-          .shuffle = options.shuffle,
-          .drop_last = options.drop_last,
-          .first = first,
-          .threads = options.loader_threads,
-          .limit = stall_limit(options)};
 }
 
 }  // namespace tandem
@@ -62937,18 +66529,18 @@ TANDEM_ONCE TANDEM_COLD void tell_of_schedules_end(double end, double steps);
 
 /// Keeps a TrainingPosition true to what has been trained: it counts a step when it is queued, and
 /// goes back to before the first that failed.
-template <class Workers>
+/// @tparam BatchType  StepBatch
+template <class BatchType>
 class StepQueue {
  public:
-  using RankType = typename Workers::RankType;
-  using Batch = typename RankType::Batch;
-  /// Steps that may wait: one more, and a device would have to keep a third batch.
-  static constexpr std::size_t most = Workers::steps_in_flight;
+  using Workers = WorkerGroup<BatchType>;
+  using Batch = BatchType;
 
-  StepQueue() { before_.reserve(most); }
+  /// @param most  steps that may wait: one more, and a device would have to keep a third batch
+  explicit StepQueue(int most) : most_{static_cast<std::size_t>(most)} { before_.reserve(most_); }
 
   [[nodiscard]] bool empty() const { return before_.empty(); }
-  [[nodiscard]] bool full() const { return before_.size() == most; }
+  [[nodiscard]] bool full() const { return before_.size() == most_; }
 
   /// Says once on standard error that the schedule ends before the run, which takes @p steps in all
   /// as far as is known.
@@ -62964,48 +66556,14 @@ class StepQueue {
   /// Queues one step on every rank. @pre !full()
   /// @throws ContractError  the learning rate is not finite, or negative; nothing was queued
   void push(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            Batch const& batch, bool traced = false) {
-    expects(
-        !Workers::stateful || position.streams == 0 || position.streams == batch.size,
-        "a step of a network with Stateful layers must have as many samples as the step before, "
-        "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
-    StepState const state{
-        .seed = options.seed,
-        .step = position.step,
-        .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
-        .clip_norm = options.clip_norm};
-    foresee(options, static_cast<double>(position.step + 1));
-    workers.queue(state, batch, traced);
-    before_.push_back(position);
-    position.streams = Workers::stateful ? batch.size : 0;
-    ++position.step;
-  }
+            Batch const& batch, bool traced = false);
 
   /// The result of the oldest step. @pre !empty()
   /// @param bad_sample  bad_sample(): which sample of that step is to blame for its loss, or ""
   /// @throws NonFiniteLoss  also where a gradient is not finite, or the loss scale is lost; then
   ///                        no step is queued any more, nor has changed anything
-  template <class BadSample>
-  StepResult pop(Workers& workers, TrainingPosition& position, BadSample const& bad_sample) {
-    StepResult const result = workers.collect();
-    if (result.failed()) {
-      position = before_.front();
-      position.scaling = result.scaling;
-      before_.clear();
-      if (result.non_finite < 0) {
-        throw lost_loss_scale(position.step, result.loss_scale);
-      }
-      if (result.bad_gradient >= 0) {
-        throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
-                                  workers.name_of(result.bad_gradient));
-      }
-      throw non_finite_loss(position.step, result.non_finite,
-                            workers.rank_of_loss(result.non_finite), bad_sample());
-    }
-    position.scaling = result.scaling;
-    before_.erase(before_.begin());
-    return result;
-  }
+  StepResult pop(Workers& workers, TrainingPosition& position,
+                 FunctionRef<std::string()> bad_sample);
 
   /// Collects what is still queued, for when another error is on its way already.
   void drain(Workers& workers, TrainingPosition& position) noexcept {
@@ -63019,9 +66577,51 @@ class StepQueue {
   }
 
  private:
+  std::size_t most_;
   std::vector<TrainingPosition> before_;  // of before each step
   bool told_ = false;                     // that the schedule ends before the run
 };
+
+template <class BatchType>
+void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
+                                TrainingPosition& position, Batch const& batch, bool traced) {
+  expects(!workers.facts().stateful || position.streams == 0 || position.streams == batch.size,
+          "a step of a network with Stateful layers must have as many samples as the step before, "
+          "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
+  StepState const state{
+      .seed = options.seed,
+      .step = position.step,
+      .learning_rate = learning_rate_at(options, position.step, position.learning_rate),
+      .clip_norm = options.clip_norm};
+  foresee(options, static_cast<double>(position.step + 1));
+  workers.queue(state, batch, traced);
+  before_.push_back(position);
+  position.streams = workers.facts().stateful ? batch.size : 0;
+  ++position.step;
+}
+
+template <class BatchType>
+StepResult StepQueue<BatchType>::pop(Workers& workers, TrainingPosition& position,
+                                     FunctionRef<std::string()> bad_sample) {
+  StepResult const result = workers.collect();
+  if (result.failed()) {
+    position = before_.front();
+    position.scaling = result.scaling;
+    before_.clear();
+    if (result.non_finite < 0) {
+      throw lost_loss_scale(position.step, result.loss_scale);
+    }
+    if (result.bad_gradient >= 0) {
+      throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
+                                workers.name_of(result.bad_gradient));
+    }
+    throw non_finite_loss(position.step, result.non_finite, workers.rank_of_loss(result.non_finite),
+                          bad_sample());
+  }
+  position.scaling = result.scaling;
+  before_.erase(before_.begin());
+  return result;
+}
 
 }  // namespace tandem
 
@@ -63106,138 +66706,43 @@ bool stops(F& watch, StepReport const& report) {
 
 namespace tandem {
 
-/// The watch of a loop that nobody watches: it may queue a step before the last one's result.
-struct NoWatch {};
-
 /// Made by a trainer for one call, of its own parts; it has checked the data.
-/// @tparam Batches  StepBatches of the trainer
-/// @tparam Saver    its CheckpointSaver
-template <class Batches, class Workers, class Saver>
+/// @tparam StepType  StepBatch
+template <class StepType>
 class EpochLoop {
-  using In = typename Batches::In;
-  using Target = typename Batches::Target;
-
  public:
-  EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            EpochCursor& cursor, StepQueue<Workers>& queue, Saver& saver)
-      : workers_{workers},
+  using Workers = WorkerGroup<StepType>;
+  using Data = DataSource<typename StepType::Input, typename StepType::TargetType>;
+  /// Called after each step: whether to stop.
+  using Watch = FunctionRef<bool(StepReport const&)>;
+
+  EpochLoop(StepFacts<StepType> const& facts, Workers& workers, TrainerOptions const& options,
+            TrainingPosition& position, EpochCursor& cursor, StepQueue<StepType>& queue,
+            CheckpointSaver<StepType>& saver)
+      : facts_{facts},
+        workers_{workers},
         options_{options},
         position_{position},
         cursor_{cursor},
         queue_{queue},
         saver_{saver} {}
 
-  /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
+  /// @param watch  null: nobody watches, and a step may be queued before the last one's result
   /// @param call   lent to the watch
-  template <class D, class Watch>
-  TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
-                              Watch const& watch, OneCall::Scope const& call) {
-    EpochCursor cursor = cursor_;
-    std::int64_t const index = cursor.place(epoch);
-    std::int64_t const done = index == position_.epoch ? position_.position : 0;
-    if (index >= position_.epoch) {
-      check_epoch(Batches::graph, data.size(), done, options_.batch, options_.drop_last,
-                  workers_.batching());
-    }
-    cursor_ = cursor;
-    ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
-                      data.size()};
-    if (index < position_.epoch) {
-      cursor_.skip(epoch);
-      line.skip();
-      return {};
-    }
-    if (index > position_.epoch) {
-      position_.epoch = index;
-      position_.position = 0;
-    }
-    foresee(epoch, data.size(), done);
-    cursor_.begin();
-    begin_states(data);
-    line.leave_out(position_.position);
-    LoaderOptions order = order_of(data, index);
-    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
-    Loader<D, In> loader{data, order};
-    auto const next = [&](Batch<In, Target>& batch) {
-      return with_part(workers_, order.parts, [&] {
-        bool const is_one = loader.next(batch);
-        if (is_one) {
-          Batches::check(Batches::of(batch), loader.names(batch));
-        }
-        return is_one;
-      });
-    };
-    EpochResult result;
-    auto const start = std::chrono::steady_clock::now();
-    StepResult last;
-    auto const collect = [&] {
-      last = Batches::named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
-        return bad_sample_of(data, training_order(options_, index, position_.position));
-      }));
-      add(result, last, start);
-      line.step(mean(result));
-    };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      queue_.push(workers_, options_, position_, Batches::of(batch));
-      position_.position = batch.first + batch.size;
-      if constexpr (!std::is_same_v<Watch, NoWatch>) {
-        double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
-        collect();
-        auto const others = call.lend();
-        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
-      }
-      if (saver_.on()) {
-        saver_.look();
-        if (saver_.looks(position_.step)) {
-          while (!queue_.empty()) {
-            collect();
-          }
-          saver_.obey(workers_, position_);
-        }
-      }
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    if (result.stopped) {
-      cursor_.stop(epoch);
-    } else {
-      position_.epoch = index + 1;
-      position_.position = 0;
-      cursor_.done(epoch);
-    }
-    line.finish(mean(result));
-    return mean(result);
-  }
+  TANDEM_COLD EpochResult run(Data& data, Epoch epoch, Progress const& progress, Watch const* watch,
+                              OneCall::Scope const& call);
 
  private:
   // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
-  template <class D>
-  void begin_states([[maybe_unused]] D const& data) {
-    if constexpr (Workers::stateful) {
-      bool goes_on = position_.position > 0;
-      if constexpr (requires { D::epochs_go_on; }) {
-        goes_on = goes_on || D::epochs_go_on;
-      }
-      if (!goes_on) {
-        workers_.run([](auto& rank) { rank.reset_states(); });
-        position_.streams = 0;
-      }
+  void begin_states(Data const& data) {
+    if (workers_.facts().stateful && position_.position == 0 && !data.epochs_go_on()) {
+      workers_.run([](auto& rank) { rank.reset_states(); });
+      position_.streams = 0;
     }
   }
-  template <class D>
-  LoaderOptions order_of(D const& data, std::int64_t index) const {
+  [[nodiscard]] LoaderOptions order_of(Data const& data, std::int64_t index) const {
     LoaderOptions const order = training_order(options_, index, position_.position);
-    if constexpr (Workers::stateful) {
-      return in_streams(order, data, true);
-    } else {
-      return order;
-    }
+    return workers_.facts().stateful ? data.in_streams(order, true) : order;
   }
 
   // How long the run will be, as the caller's loop says.
@@ -63276,2918 +66781,99 @@ class EpochLoop {
     ~Drain() { loop.queue_.drain(loop.workers_, loop.position_); }
   };
 
+  StepFacts<StepType> const& facts_;
   Workers& workers_;
   TrainerOptions const& options_;
   TrainingPosition& position_;
   EpochCursor& cursor_;
-  StepQueue<Workers>& queue_;
-  Saver& saver_;
+  StepQueue<StepType>& queue_;
+  CheckpointSaver<StepType>& saver_;
 };
 
-}  // namespace tandem
-
-// ---- tandem/train/generate.hpp
-
-/// @file
-/// Writing on, token by token: which token comes next, given the network's logits.
-
-namespace tandem {
-
-struct GenerateOptions {
-  int tokens = 100;          ///< to be written
-  double temperature = 1.0;  ///< logits are divided by it; 0: always the likeliest
-  int top_k = 0;             ///< choose among so many likeliest; 0: among all
-  std::uint64_t seed = 0;
-};
-
-/// Draws one token from softmax(logits / temperature), among the top_k likeliest; which one depends
-/// on the logits, the seed and @p index, the number of the token, alone. Of equal logits the lower
-/// index is likelier.
-/// Cost: a sort of the vocabulary where top_k is set, else a pass over it.
-TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
-                                    std::int64_t index);
-
-/// Writes on behind @p prompt. Rows go through the network once, and hand on keys and values; when
-/// the text is longer than the network's window, its later half is read again.
-/// @param window  T, the most tokens that the network reads at once
-/// @param scores  scores(tokens, position, logits): tokens at positions from `position` on, behind
-///                those of the calls before; position 0 begins anew
-/// @returns the tokens written, without the prompt
-/// @throws ContractError  the prompt is empty, or an option out of range
-template <class Scores>
-std::vector<std::int32_t> generate_tokens(std::span<std::int32_t const> prompt,
-                                          GenerateOptions const& options, int window, int limit,
-                                          Scores const& scores) {
-  expects(!prompt.empty(), "generate(prompt): the prompt must have a token to begin with");
-  expects(options.tokens >= 0 && options.top_k >= 0 && options.temperature >= 0.0 &&
-              is_finite(options.temperature),
-          "generate(prompt, options): .tokens, .top_k and .temperature must be 0 or more");
-  std::vector<std::int32_t> text{prompt.begin(), prompt.end()};
-  std::vector<float> logits(static_cast<std::size_t>(limit));
-  std::size_t begin = 0;  // of what the network has in view
-  std::size_t read = 0;   // what it has read
-  if (text.size() > static_cast<std::size_t>(window)) {
-    begin = read = text.size() - static_cast<std::size_t>(window);
-  }
-  for (std::int64_t i = 0; i < options.tokens; ++i) {
-    if (text.size() - begin > static_cast<std::size_t>(window)) {
-      begin = read = text.size() - static_cast<std::size_t>(window + 1) / 2;
-    }
-    scores(std::span<std::int32_t const>{text}.subspan(read), static_cast<int>(read - begin),
-           std::span<float>{logits});
-    read = text.size();
-    text.push_back(draw_token(logits, options, i));
-  }
-  return {text.begin() + static_cast<std::ptrdiff_t>(prompt.size()), text.end()};
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptions const& options,
-                                    std::int64_t index) {
-  auto const best = std::max_element(logits.begin(), logits.end());
-  if (options.temperature == 0.0 || options.top_k == 1) {
-    return static_cast<std::int32_t>(best - logits.begin());
-  }
-  float least = -INFINITY;
-  std::size_t ties = logits.size();  // how many equal to `least` may be taken
-  if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < logits.size()) {
-    std::vector<float> sorted{logits.begin(), logits.end()};
-    auto const k = sorted.begin() + (options.top_k - 1);
-    std::nth_element(sorted.begin(), k, sorted.end(), std::greater<>{});
-    least = *k;
-    auto const above =
-        std::count_if(logits.begin(), logits.end(), [&](float x) { return x > least; });
-    ties = static_cast<std::size_t>(options.top_k - above);
-  }
-  std::vector<double> weight(logits.size());
-  double sum = 0.0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    bool const taken = logits[i] > least || (logits[i] == least && ties > 0);
-    ties -= taken && logits[i] == least ? 1U : 0U;
-    weight[i] = taken ? std::exp((double{logits[i]} - double{*best}) / options.temperature) : 0.0;
-    sum += weight[i];
-  }
-  Random4 const random =
-      philox(options.seed, RandomUse::generation, static_cast<std::uint64_t>(index), 0);
-  double const place =
-      (static_cast<double>(random.word[0]) + static_cast<double>(random.word[1]) * 0x1p-32) *
-      0x1p-32 * sum;
-  double before = 0.0;
-  std::size_t last = static_cast<std::size_t>(best - logits.begin());
-  for (std::size_t i = 0; i < weight.size(); ++i) {
-    before += weight[i];
-    if (weight[i] > 0.0) {
-      last = i;
-      if (place < before) {
-        break;
-      }
-    }
-  }
-  return static_cast<std::int32_t>(last);
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/check_options.hpp
-
-/// @file
-/// checked(): TrainerOptions that are within their bounds.
-
-// ---- tandem/train/options/check_asynchrony.hpp
-
-/// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options.
-
-namespace tandem {
-
-namespace detail {
-
-template <class Backend>
-constexpr bool is_host() {
-  if constexpr (requires { typename Backend::Device; }) {
-    return std::is_same_v<typename Backend::Device, host::Device>;
-  } else {
-    return false;
-  }
-}
-
-/// Whether a backend's ops take OpSetup::slice, and sum over slices what a graph says; others than
-/// Host say so themselves.
-template <class Backend>
-constexpr bool shares_layers() {
-  if constexpr (requires { Backend::shares_layers; }) {
-    return bool{Backend::shares_layers};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether a backend's convolutions and pools take tiles with their halos, as own_geometry() says,
-/// and it has an op for TileExchange; likewise.
-template <class Backend>
-constexpr bool computes_tiles() {
-  if constexpr (requires { Backend::deals_tiles; }) {
-    return bool{Backend::deals_tiles};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
-template <class Backend>
-constexpr bool computes_rows() {
-  if constexpr (requires { Backend::deals_rows; }) {
-    return bool{Backend::deals_rows} && shares_layers<Backend>();
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
-template <class Backend>
-constexpr bool deals_states() {
-  if constexpr (requires { Backend::deals_states; }) {
-    return bool{Backend::deals_states};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether they take a part of the gradients, too; likewise.
-template <class Backend>
-constexpr bool deals_gradients() {
-  if constexpr (requires { Backend::deals_gradients; }) {
-    return bool{Backend::deals_gradients};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether such a backend's ops go through chunks of time, see Pass::rows_in_all; likewise.
-template <class Backend>
-constexpr bool computes_chunks() {
-  if constexpr (requires { Backend::takes_chunks; }) {
-    return bool{Backend::takes_chunks};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-template <bool Asynchronous, class Backend>
-struct AsynchronyRuns {
-  static constexpr bool value = true;
-  static_assert(!Asynchronous || is_host<Backend>(),
-                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
-                "or a synchronous schedule such as OneFOneB");
-};
-
-template <bool Sharded, class Backend>
-struct ShardedStateRuns {
-  static constexpr bool value = true;
-  static_assert(!Sharded || deals_states<Backend>(),
-                "Trainer: ShardedState runs on Host and Cuda, and on a backend that says `static "
-                "constexpr bool deals_states = true`; take one of these, or leave it out");
-};
-
-template <bool Sharded, class Backend>
-struct ShardedGradientsRun {
-  static constexpr bool value = true;
-  static_assert(!Sharded || deals_gradients<Backend>(),
-                "Trainer: ShardedGradients runs on Host and Cuda, and on a backend that says "
-                "`static constexpr bool deals_gradients = true`; take one of these, or leave "
-                "ShardedGradients out");
-};
-
-/// Whether they take a part of the parameters, too; likewise, and Host where products read these in
-/// the type in which they are kept.
-template <class Backend>
-constexpr bool deals_parameters() {
-  if constexpr (requires { Backend::deals_parameters; }) {
-    return bool{Backend::deals_parameters};
-  } else if constexpr (is_host<Backend>()) {
-    return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
-  } else {
-    return false;
-  }
-}
-
-template <bool Sharded, class Backend>
-struct ShardedParametersRun {
-  static constexpr bool value = true;
-  static_assert(!Sharded || deals_parameters<Backend>(),
-                "Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on a "
-                "backend that says `static constexpr bool deals_parameters = true`; take one of "
-                "these, or ShardedState");
-};
-
-template <bool DealsRows, class Backend>
-struct SequenceRowsRun {
-  static constexpr bool value = true;
-  static_assert(
-      !DealsRows || computes_rows<Backend>(),
-      "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
-      "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
-};
-
-template <bool Sliced, class Backend>
-struct SlicesRun {
-  static constexpr bool value = true;
-  static_assert(
-      !Sliced || shares_layers<Backend>(),
-      "Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that says `static "
-      "constexpr bool shares_layers = true`; take one of these, or another strategy");
-};
-
-template <bool InChunks, class Backend>
-struct ChunksRun {
-  static constexpr bool value = true;
-  static_assert(
-      !InChunks || computes_chunks<Backend>(),
-      "Trainer: Chunks run on Host and Cuda, and on a backend that says `static constexpr "
-      "bool takes_chunks = true`; take one of these, or leave Chunks out");
-};
-
-template <bool Tiled, class Backend>
-struct TilesRun {
-  static constexpr bool value = true;
-  static_assert(
-      !Tiled || computes_tiles<Backend>(),
-      "Trainer: SpatialParallel runs on Host and Cuda, and on a backend that says `static "
-      "constexpr "
-      "bool deals_tiles = true`; take one of these, or DataParallel, ModelParallel or Pipeline");
-};
-
-/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
-/// computes nothing.
-struct RefusedBackend {};
-
-template <bool Runs, class Backend>
-using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
-
-}  // namespace detail
-
-/// @throws ContractError  an option that asynchronous training cannot have
-TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options);
-
-/// @throws ContractError  steps are not apart from each other
-TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
-  if (!asynchrony.on()) {
-    return;
-  }
-  expects(options.rows.empty(),
-          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
-          "of one step; leave them out");
-  expects(options.world.processes == 1,
-          "TrainerOptions: an asynchronous pipeline runs in one process, which says when a step is "
-          "done: start the program as one, or take a synchronous schedule such as OneFOneB");
-  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
-  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
-          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
-          "Sgd{.momentum = 0.9F}, or another schedule");
-}
-
-TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
-  expects(!asynchrony.on(),
-          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
-          "each device is at another one; take a synchronous schedule");
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/check_row_gradients.hpp
-
-/// @file
-/// What gradients of rows ask of a trainer's options.
-
-namespace tandem {
-
-/// Rows that a step does not touch are left alone: which a dense update must do, too.
-/// @throws ContractError  it would change them
-TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
-  auto const averaged = averaged_parameters(network, options.groups, options.average);
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (own.frozen || !own.parameter.touched.sparse()) {
-      continue;
-    }
-    auto const refuse = [&](std::string const& why) {
-      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
-                          "' is of the rows that a step touches (RowGradient), but " + why +
-                          " changes the other rows, too; take it out, or leave RowGradient out of "
-                          "the layer"};
-    };
-    int const g = group_of(network, p, options.groups);
-    ParameterGroup const group =
-        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
-    if (group.frozen) {
-      continue;
-    }
-    double const decay = std::visit(
-        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
-        options.optimizer);
-    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
-      if (sgd->states() > 0) {
-        refuse("the momentum of Sgd");
-      }
-    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
-      if (!any->type->keeps_untouched) {
-        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
-      }
-    } else {
-      refuse(optimizer_name(options.optimizer));
-    }
-    if (decay != 0.0) {
-      refuse("weight decay");
-    }
-    if (averaged[static_cast<std::size_t>(p)]) {
-      refuse("an average of the weights, whose average.pattern it matches,");
-    }
-  }
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// @throws ContractError  an option is out of range, or there is no folder to save in
-TANDEM_ONCE void check_checkpoints(Checkpoints const& when);
-
-/// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
-/// group matches nothing
-template <class Program>
-TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
-  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.threads_per_device >= 0,
-          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
-          "TrainerOptions: loader_threads must be from 1 to 256");
-  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
-  expects(!clips || !Program::averaging.keeps_two(),
-          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
-          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(!clips || !Program::asynchrony.on(),
-          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
-          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
-          "take a synchronous schedule");
-  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
-  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
-  expects(!scales || !Program::averaging.keeps_two(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
-          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
-          "in place of Fp16, or take AverageGradients");
-  expects(!scales || !Program::asynchrony.on(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
-          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
-          "leave loss_scaling out, or take a synchronous schedule");
-  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
-  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
-          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
-  check_checkpoints(options.checkpoints);
-  check_rates(options);
-  check_groups(Program::network, options.groups);
-  check_average(Program::network, options.groups, options.average);
-  expects(!options.average.on() || !Program::averaging.keeps_two(),
-          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
-          "each of two has its own; leave average out, or take AverageGradients");
-  expects(
-      !options.average.on() || !Program::asynchrony.on(),
-      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
-      "has weights of several steps at once; leave average out, or take a synchronous schedule");
-  check_asynchrony(Program::asynchrony, options);
-  expects(!Program::post_validated || options.world.processes == 1,
-          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
-          "follows another at once: start the program as one, or leave PostValidated out");
-  expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
-          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
-  expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
-          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
-          "another order than Reproducible<>; leave .rows out, or take ShardedState");
-  expects(Program::layer_slices == 1 || !is_by_tensor(options.optimizer),
-          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
-          "another strategy");
-  if constexpr (Program::has_row_gradients) {
-    check_row_gradients(Program::network, options);
-  }
-  return options;
-}
-
-/// The same, with what depends on the backend.
-/// @throws ContractError  the optimizer was made for another backend
-template <class Backend>
-TANDEM_COLD TrainerOptions bound(TrainerOptions options) {
-  if (!options.loss_scaling.has_value()) {
-    bool const narrow = std::is_same_v<typename Backend::Scalar, Float16>;
-    options.loss_scaling = narrow ? LossScaling{} : LossScaling::off();
-  }
-  if (auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer)) {
-    static_cast<void>(bound_to<Backend>(*own));
-  }
-  return options;
-}
-
-TANDEM_ONCE TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
-  expects(when.every_steps >= 0,
-          "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
-  expects(when.every_seconds >= 0.0 && is_finite(when.every_seconds),
-          "TrainerOptions: checkpoints.every_seconds must be 0 (none) or a finite number above");
-  expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
-  expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
-          "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
-}
-
-TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
-  options.optimizer = std::move(optimizer);
-  return options;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/check_types.hpp
-
-/// @file
-/// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
-/// with instead, so that such a sentence is the only error.
-
-// ---- tandem/comm/transport.hpp
-
-/// @file
-/// RankTransport: how the ranks of this process get their communicators, and end each other's
-/// waiting.
-
-namespace tandem {
-
-/// A transport for a number of ranks, which a template `Transport<Ranks>` names; a process makes
-/// one from its TransportOptions, and it outlives the ranks. `rank` is always the rank among those
-/// of all processes, `local` among those of this one.
-///
-/// first_rank(), local_ranks(): the ranks that live here are local_ranks() from first_rank() on;
-///           they agree with what the other processes say.
-/// device_of(local): which of the devices that this process sees is that rank's.
-/// communicator(rank): its end of the group of all ranks. Called by the rank's thread, all of them
-///           in one order.
-/// communicator(rank, group): its end of options.groups[group], which numbers its members anew; for
-///           members only. A strategy of one rank has no groups.
-/// progress(rank): a word where the rank notes what it is doing, for the transport's messages; null
-///           where they say nothing of it.
-/// abort(rank, reason): makes every rank that waits for others, in any group and process, throw,
-///           now or later. By any thread.
-/// poll(rank, waited): what whoever waits for the rank's device calls again and again, and once
-///           more when the device has come: throws if the wait is in vain. By the rank's thread.
-/// at_step(step), enter(), leave(): where it has them, that the ranks here begin a step, counted
-///           from 1, and from when to when they have work at all; in pairs, by one thread. Where
-///           ranks with work do not return after another process has failed it ends this one.
-/// begin_work(): where it has it, that the ranks here begin what the ranks of all processes do
-///           together, so that each process begins as many; by the same thread.
-/// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
-///           which are doubles; what else a strategy asks of it is in
-///           engine/links/concepts.hpp.
-/// Cost:     progress() and poll() are called in every step, all others at the start or the end.
-template <class T>
-concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptions> &&
-    std::move_constructible<typename T::Communicator> &&
-    AllReduces<typename T::Communicator, double, Sum> &&
-    requires(T& transport, T const& same, int rank, std::string_view reason,
-             std::chrono::steady_clock::duration waited) {
-  { same.first_rank() } -> std::same_as<int>;
-  { same.local_ranks() } -> std::same_as<int>;
-  { same.device_of(rank) } -> std::same_as<int>;
-  { transport.communicator(rank) } -> std::same_as<typename T::Communicator>;
-  { transport.communicator(rank, rank) } -> std::same_as<typename T::Communicator>;
-  { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
-  transport.abort(rank, reason);
-  transport.poll(rank, waited);
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/options/default_transport.hpp
-
-/// @file
-/// DefaultTransport: how the ranks of a backend talk to each other where the user names nothing.
-
-namespace tandem {
-
-/// Threads of this process, for devices that share the host's memory. GPUs have theirs in
-/// train/options/cuda/.
-template <class Backend>
-struct DefaultTransport {
-  template <int Ranks>
-  using type = ThreadsTransport<Ranks>;
-};
-
-namespace detail {
-
-template <class Backend>
-struct ComputesOn {
-  using type = Backend;
-};
-template <class Backend>
-  requires requires { typename Backend::Computes; }
-struct ComputesOn<Backend> {
-  using type = typename Backend::Computes;
-};
-
-/// What computes, where the user names a backend together with what connects it: a type that has
-/// `Computes`, and a DefaultTransport.
-template <class Backend>
-using ComputingBackend = typename ComputesOn<Backend>::type;
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/worker_group.hpp
-
-/// @file
-/// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of a
-/// pipeline without a barrier between steps one after another.
-
-// ---- tandem/engine/rank/asynchronous_rank.hpp
-
-/// @file
-/// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
-/// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
-
-// ---- tandem/engine/rank/asynchronous_tick.hpp
-
-/// @file
-/// each_action: what a stage of an asynchronous pipeline does in one round, derived from its rule.
-
-namespace tandem {
-
-/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
-/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
-/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
-///
-/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
-/// their types reach. asynchronous_table() has the same rows as a table.
-template <class F>
-constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
-                           F const& f) {
-  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
-    f(Action{.kind = kind,
-             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
-             .stage = static_cast<std::int16_t>(stage),
-             .index = static_cast<std::int32_t>(index)},
-      index);
-  };
-  bool const first = stage == 0;
-  bool const last = stage + 1 == rule.devices;
-  if (g < all) {
-    if (!first) {
-      act(ActionKind::receive_forward, g);
-    }
-    act(ActionKind::forward, g, rule.forward_version(stage, g));
-    if (!last) {
-      act(ActionKind::send_forward, g);
-    }
-  }
-  std::int64_t const late = g - rule.delay(stage);
-  if (late < 0 || late >= all) {
-    return;
-  }
-  if (!last) {
-    act(ActionKind::receive_backward, late);
-  }
-  act(ActionKind::backward, late, rule.backward_version(stage, late));
-  if (!first) {
-    act(ActionKind::send_backward, late);
-  }
-  if ((late + 1) % rule.microbatches == 0) {
-    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/version_update.hpp
-
-/// @file
-/// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
-/// prediction of weights to come.
-
-namespace tandem {
-
-/// Weights as they will be after some more updates in the direction of the momentum: y = w -
-/// distance v, where the distance is their number times the learning rate.
-///
-/// Source: Chen, Yang, Cheng, arXiv:1809.02839 (SpecTrain), equation 4
-template <class T>
-struct PredictElement {
-  T const* weight;
-  T const* momentum;
-  T* y;
-  T distance;
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = weight[i] - distance * momentum[i];
-  }
-};
-
-/// Without clipping: a stage's update comes before other stages have their gradients.
-template <class Backend>
-class VersionUpdate {
- public:
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  /// @param parameters  of the device, a run each
-  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
-      : optimizer_{std::move(optimizer)}, parameters_{std::move(parameters)}, runs_{parameters_} {
-    merge_parameters();
-  }
-
-  /// See set_missed(). Allocates nothing.
-  TANDEM_COLD void set_missed_steps(std::span<std::int64_t const> missed) {
-    set_missed(parameters_, missed);
-    merge_parameters();
-  }
-
-  /// The first parameter of the network whose gradient is not finite; -1: there is none.
-  /// Cost: a pass over the gradients.
-  template <class Memory>
-  [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
-    for (UpdateRun const& r : parameters_) {
-      if (!r.frozen && r.role == Role::weight &&
-          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
-        return r.origin;
-      }
-    }
-    return -1;
-  }
-
-  /// The weights in place @p from, updated, in place @p to; no allocation.
-  /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
-  template <class Memory>
-  void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
-    if (from != to) {
-      memory.copy_version(device, from, to);
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            update_run(device, memory, state, optimizer, r, memory.version(to));
-          }
-        },
-        optimizer_);
-  }
-
-  /// What the weights in place @p from will be @p updates later, in place @p to.
-  /// @pre the optimizer is Sgd with momentum
-  template <class Memory>
-  void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
-               int to) const {
-    P const* const weights = memory.version(from);
-    P* const predicted = memory.version(to);
-    for (UpdateRun const& r : runs_) {
-      if (r.frozen || r.role == Role::statistic) {  // as they were when the stream began
-        continue;
-      }
-      double const rate = state.learning_rate * double{r.learning_rate_scale};
-      Verbs<Backend>::each(
-          device, r.end - r.begin,
-          PredictElement<P>{weights + r.begin, memory.state(0) + r.begin, predicted + r.begin,
-                            static_cast<P>(rate * static_cast<double>(updates))});
-    }
-  }
-
- private:
-  template <class Memory, class O>
-  static void update_run(Device& device, Memory const& memory, StepState const& state,
-                         O const& optimizer, UpdateRun const& r, P* weights) {
-    if (r.frozen) {
-      return;
-    }
-    P const* const gradients = memory.gradients() + r.begin;
-    if (r.role == Role::statistic) {
-      Verbs<Backend>::each(
-          device, r.end - r.begin,
-          AverageUpdate<P>{{weights + r.begin, gradients}, static_cast<P>(r.rate)});
-      return;
-    }
-    UpdateSettings const settings{
-        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
-        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = double{r.gradient_scale},
-        .step = state.step + 1 - r.missed,
-        .clip_value = r.clip_value};
-    update_weights<Backend>(
-        device, optimizer, weights + r.begin, gradients,
-        [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
-  }
-
-  TANDEM_COLD void merge_parameters() {
-    if (is_by_tensor(optimizer_)) {
-      runs_ = parameters_;
-    } else {
-      merge_runs(parameters_, runs_);
-    }
-  }
-
-  Optimizer optimizer_;
-  std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Between streams place 0 has the weights. At the beginning of one every place gets them; during
-/// it version v of the weights, after v updates, is in the place of v.
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
-      Carries<Communicator, Backend, typename Program::Program>
-class AsynchronousRank final
-    : public RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>,
-                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
-  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
-  using Table = typename Parts::Table;
-  using Passes = MicrobatchPasses<Parts, 0>;
-
- public:
-  using typename Base::Batch;
-  using typename Base::Slot;
-  using typename Base::Whole;
-  using Stream = StepStream<Batch>;
-  static constexpr auto const& places = Program::places;
-  static constexpr auto const& rule = Program::places.rule;
-  static constexpr LocalStage stage = Program::stages.stage[0];
-
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  AsynchronousRank(RankOptions const& options, Connect const& connect)
-      : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
-        update_{options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value)} {
-    TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
-    for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
-      slots_.emplace_back(parts_, options);
-    }
-  }
-
-  void run_stream(Stream& stream) override {
-    fill_places();
-    std::int64_t steps = 0;
-    for (; await(stream, steps); ++steps) {
-      begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
-      for (int i = 0; i < rule.microbatches; ++i) {
-        round(stream, steps * rule.microbatches + i, endless);
-      }
-    }
-    std::int64_t const all = steps * rule.microbatches;
-    for (std::int64_t g = all; g < all + rule.delay(places.stage); ++g) {
-      round(stream, g, all);
-    }
-    rest();
-  }
-
-  StepResult forward(StepState const& state, Batch const& batch) override {
-    Slot& slot = slot_of(0);
-    begin(slot, state, batch, false);
-    parts_.carry(slot, batch);
-    parts_.sums.clear(parts_.device);
-    for (int m = 0; m < rule.microbatches; ++m) {
-      if (slot.microbatches[m].size > 0) {
-        evaluate(slot, m);
-      }
-    }
-    if (Whole::ranks > 1) {
-      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
-      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
-      parts_.gradients.await_sums(parts_.device);
-    }
-    parts_.links.await_all(parts_.device);
-    StepResult result;
-    finish(slot, batch.size, result);
-    return result;
-  }
-
-  [[nodiscard]] MemoryReport memory_report() const override {
-    MemoryReport report = parts_.report();
-    for (Slot const& slot : slots_) {
-      report.feed += slot.feed.bytes();
-    }
-    return report;
-  }
-  void set_missed_steps(std::span<std::int64_t const> missed) override {
-    update_.set_missed_steps(missed);
-  }
-  void upload() override {
-    mirror_.upload(parts_.device, parts_.memory);
-    pack_place(0);
-  }
-
- private:
-  using Base::mirror_;
-  using Base::parts_;
-  using Base::progress_;
-  using Base::watch_;
-
-  static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
-
-  void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
-
-  // As many steps have a slot of their own as have microbatches here at once.
-  [[nodiscard]] Slot& slot_of(std::int64_t step) {
-    return slots_[static_cast<std::size_t>(step) % slots_.size()];
-  }
-  // Microbatches are numbered through from the beginning of a stream.
-  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule.microbatches); }
-  [[nodiscard]] static int in_step(std::int64_t g) {
-    return static_cast<int>(g % rule.microbatches);
-  }
-  [[nodiscard]] static int table_of(std::int64_t g) {
-    return static_cast<int>(g % places.tables());
-  }
-
-  void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
-    slot.begin(parts_, state, batch, training, watch_.waiter());
-    slot.load(parts_);
-  }
-
-  // Not late, however long the program takes.
-  bool await(Stream& stream, std::int64_t step) {
-    progress_->store(awaiting_a_step, std::memory_order_relaxed);
-    bool const more = stream.await(step);
-    progress_->store(at_no_action, std::memory_order_relaxed);
-    return more;
-  }
-
-  void round(Stream& stream, std::int64_t g, std::int64_t all) {
-    each_action(rule, places.stage, g, all, [&](Action action, std::int64_t microbatch) {
-      at(action);
-      switch (action.kind) {
-        case ActionKind::forward:
-          forward(stream, microbatch);
-          break;
-        case ActionKind::backward:
-          backward(microbatch);
-          break;
-        case ActionKind::update:
-          update(stream, microbatch / rule.microbatches);
-          break;
-        default:
-          message(action, microbatch);
-      }
-    });
-  }
-
-  void forward(Stream& stream, std::int64_t g) {
-    Slot& slot = slot_at(g);
-    if (places.predicts()) {
-      predict(*slot.feed.state(), g);
-    }
-    int const t = table_of(g);
-    int const m = in_step(g);
-    Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
-    if (stage.has_result && m + 1 == rule.microbatches) {
-      parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
-      finish(slot, slot.key.samples, *slot.feed.result());
-      stream.finish(*slot.feed.result());
-    }
-  }
-
-  // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
-  void finish(Slot& slot, int samples, StepResult& result) {
-    parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
-    result.non_finite = result.non_finite < rule.microbatches ? result.non_finite : 0;
-  }
-
-  void backward(std::int64_t g) {
-    Slot& slot = slot_at(g);
-    Passes::backward(parts_, slot, slot.microbatches[in_step(g)],
-                     parts_.memory.backward_table(table_of(g)));
-  }
-
-  void message(Action action, std::int64_t g) {
-    Slot& slot = slot_at(g);
-    message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
-  }
-  void message(Action action, Slot& slot, int m, Table const& table) {
-    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
-                     slot.key.training);
-  }
-
-  // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
-  void predict(StepState const& state, std::int64_t g) {
-    std::int64_t const delay = rule.delay(places.stage);
-    int const ahead = static_cast<int>(g < delay ? g : delay);
-    update_.predict(parts_.device, parts_.memory, state, ahead, places.of_version(updates_),
-                    places.prediction());
-    pack_place(places.prediction());
-  }
-
-  void update(Stream& stream, std::int64_t step) {
-    if (stream.updates(step)) {
-      parts_.ties.begin_step();
-      parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
-      StepState const& state = *slot_of(step).feed.state();
-      int const bad = update_.first_bad(parts_.device, parts_.memory);
-      if (bad < 0) {
-        int const to = places.of_version(updates_ + 1);
-        update_.run(parts_.device, parts_.memory, state, places.of_version(updates_), to);
-        pack_place(to);
-        ++updates_;
-      } else {
-        stream.stop(step, {state.step, bad});
-      }
-    }
-    stream.release(step);
-  }
-
-  void fill_places() {
-    updates_ = 0;
-    for (int place = 1; place < places.count(); ++place) {
-      parts_.memory.copy_version(parts_.device, 0, place);
-      pack_place(place);
-    }
-  }
-  void rest() {
-    if (int const place = places.of_version(updates_); place != 0) {
-      parts_.memory.copy_version(parts_.device, place, 0);
-      pack_place(0);
-    }
-  }
-
-  // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
-  // reads them.
-  void pack_place(int place) {
-    for (int t = 0; t < places.tables(); ++t) {
-      if (places.forward(t) == place) {
-        Passes::pack(parts_, parts_.memory.table(t));
-        return;
-      }
-      if (places.backward(t) == place) {
-        Passes::pack(parts_, parts_.memory.backward_table(t));
-        return;
-      }
-    }
-  }
-
-  // The first table whose B reads the weights of place 0: what evaluation computes with.
-  static int table_at_rest() {
-    int t = 0;
-    while (places.backward(t) != 0) {
-      ++t;
-    }
-    return t;
-  }
-
-  // All microbatches of an evaluation have one table.
-  void evaluate(Slot& slot, int m) {
-    int const t = table_at_rest();
-    Table const& table = parts_.memory.backward_table(t);
-    Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
-    auto const begins = [&](ActionKind kind) {
-      action.kind = kind;
-      at(action);
-    };
-    if (places.stage > 0) {
-      begins(ActionKind::receive_forward);
-      message(action, slot, m, table);
-    }
-    begins(ActionKind::forward);
-    Passes::forward(parts_, slot, m, table, t);
-    if (places.stage + 1 < Whole::devices) {
-      begins(ActionKind::send_forward);
-      message(action, slot, m, table);
-    }
-  }
-
-  std::deque<Slot> slots_;  // a step's stays where it is
-  VersionUpdate<Backend> update_;
-  std::int64_t updates_ = 0;  // of this stream
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/checkpoint/elsewhere.hpp
-
-/// @file
-/// ParametersElsewhere: what devices of a replica that live in other processes have, as copies in
-/// this one.
-
-namespace tandem {
-
-/// Of the first replica, where a process has some devices of one only. All replicas have the same.
-template <class Program, class P>
-class ParametersElsewhere {
- public:
-  /// @param options  of every rank
-  /// @param mesh     of all ranks
-  /// @param local    ranks of each process
-  TANDEM_COLD ParametersElsewhere(RankOptions const& options, Mesh const& mesh, int first,
-                                  int local)
-      : options_{options}, mesh_{mesh}, first_{first}, local_{local} {
-    for (int rank = 0; rank < mesh.size(); rank += local) {
-      needed_ = needed_ || !mesh.has_whole_groups(Axis::model, rank, local);
-    }
-  }
-
-  /// Whether there are any; the same in all processes.
-  [[nodiscard]] bool needed() const { return needed_; }
-  /// Of the first replica.
-  [[nodiscard]] int rank_of(int device) const { return mesh_.group(0, Axis::model)[device]; }
-  [[nodiscard]] bool is_here(int device) const {
-    int const rank = rank_of(device);
-    return rank >= first_ && rank < first_ + local_;
-  }
-
-  /// The last copy of a device's parameters; before fetch() their numbers are not set.
-  [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<P>> of(int device) {
-    std::vector<NamedParameter<P>> list;
-    at_device(device, [&]<int D>(std::integral_constant<int, D>) { list = view<D>(); });
-    return list;
-  }
-
-  /// Makes copies of all devices' parameters, which are here where this process has them. All
-  /// processes call it.
-  /// Cost: 8 bytes a number of the parameters, gradients and states, all-reduced by all ranks.
-  template <class Workers>
-  TANDEM_COLD void fetch(Workers& workers) {
-    using RankType = typename Workers::RankType;
-    if constexpr (requires(RankType & rank) { rank.add_up({}); }) {
-      for (int device = 0; device < Program::devices; ++device) {
-        bool const here = is_here(device);
-        std::vector<NamedParameter<P>> list;
-        if (here) {
-          int const local = rank_of(device) - first_;
-          workers.run_on(
-              local, [](RankType& rank) { rank.download(); }, WorkKind::looks);
-          list = workers.rank(local).parameters();
-        } else {
-          list = of(device);
-        }
-        for (NamedParameter<P> const& own : list) {
-          exchange(workers, own.value, here);
-          exchange(workers, own.gradient, here);
-          exchange(workers, own.average, here);
-          for (std::span<P const> const state : own.states) {
-            exchange(workers, state, here);
-          }
-        }
-      }
-    }
-  }
-
- private:
-  template <class F>
-  static void at_device(int device, F const& f) {
-    [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (f(std::integral_constant<int, D>{}), true)) || ...);
-    }
-    (std::make_integer_sequence<int, Program::devices>{});
-  }
-
-  template <int D>
-  std::vector<NamedParameter<P>> view() {
-    using Device = WholeParameters<typename Program::template Device<D>>;
-    int const states = states_of(options_.optimizer);
-    auto const elements = static_cast<std::size_t>(Device::layout.elements);
-    auto& memory = memory_[D];
-    if (memory == nullptr) {  // not set to 0: what nobody writes there takes no memory
-      memory.reset(new P[elements * static_cast<std::size_t>(2 + arrays_of(options_))]);
-    }
-    std::vector<P*> of_states;
-    for (int s = 0; s <= states; ++s) {  // behind them the average
-      of_states.push_back(memory.get() + elements * static_cast<std::size_t>(2 + s));
-    }
-    P* const averages = of_states.back();
-    of_states.pop_back();
-    auto list =
-        detail::named_parameters<P>(Device::graph, Device::layout.offset, Program::map.parts(),
-                                    memory.get(), memory.get() + elements, of_states);
-    std::vector<bool> const averaged =
-        averaged_parameters(Device::graph, options_.groups, options_.average);
-    for (std::size_t p = 0; p < list.size(); ++p) {
-      if (averaged[p]) {
-        list[p].average = {averages + Device::layout.offset[p], list[p].value.size()};
-      }
-    }
-    return list;
-  }
-
-  /// The bits of the process that has them: what the others add is -0, which changes no number.
-  template <class Workers>
-  static void exchange(Workers& workers, std::span<P const> own, bool here) {
-    using RankType = typename Workers::RankType;
-    constexpr std::size_t most = std::size_t{1} << 20;
-    std::span<P> const numbers = detail::writable(own);
-    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
-      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
-      std::vector<double> sums(part.size(), -0.0);
-      if (here) {
-        std::copy(part.begin(), part.end(), sums.begin());
-      }
-      workers.run(
-          [&](RankType& rank) {
-            std::vector<double> none(part.size(), -0.0);
-            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
-            rank.add_up(is_first ? std::span{sums} : std::span{none});
-          },
-          WorkKind::computes);
-      if (!here) {
-        std::transform(sums.begin(), sums.end(), part.begin(),
-                       [](double sum) { return static_cast<P>(sum); });
-      }
-    }
-  }
-
-  RankOptions options_;
-  Mesh mesh_;
-  int first_;
-  int local_;
-  bool needed_ = false;
-  std::array<std::unique_ptr<P[]>, static_cast<std::size_t>(Program::devices)> memory_{};
-};
-
-}  // namespace tandem
-
-// ---- tandem/train/progress_words.hpp
-
-/// @file
-/// ProgressWords: where the ranks of a process say which action they are at; and what their
-/// transport is told of it.
-
-// ---- tandem/train/ranks/watch.hpp
-
-/// @file
-/// RankWatch: which rank makes no progress, and the sentence for it.
-///
-/// A rank stores the action that it is at in a word. The thread that waits for the ranks reads the
-/// words now and then; that costs the ranks nothing. No thread is needed for it.
-
-// ---- tandem/comm/patience.hpp
-
-/// @file
-/// detail::Patience: how a host thread waits for something that it can only ask about.
-
-namespace tandem::detail {
-
-/// Gives way at first and sleeps a little later on, so that ranks that wait do not
-/// take the CPU from ranks that queue work.
-class Patience {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  /// @param yields   how often it gives way before it sleeps
-  /// @param longest  how long it sleeps at most
-  explicit Patience(std::chrono::milliseconds limit, int yields = 200,
-                    std::chrono::milliseconds longest = std::chrono::milliseconds{1})
-      : limit_{std::min<std::chrono::milliseconds>(limit, std::chrono::hours{8760})},
-        yields_{yields},
-        longest_{longest} {}
-
-  /// Call it between two looks. Whether there may be another one.
-  TANDEM_ONCE [[nodiscard]] bool pause();
-
-  /// What is left of the limit, at most an hour; 0 when it is over.
-  [[nodiscard]] int left_ms() const {
-    auto const left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(begin_ + limit_ - Clock::now());
-    return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 0, 3600000));
-  }
-
- private:
-  Clock::time_point begin_ = Clock::now();
-  std::chrono::milliseconds limit_;
-  std::chrono::microseconds sleep_{20};
-  int yields_;
-  std::chrono::microseconds longest_;
-  int looks_ = 0;
-};
-
-/// "10 s" or "1500 ms"
-TANDEM_ONCE std::string to_string(std::chrono::milliseconds time);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string to_string(std::chrono::milliseconds time) {
-  auto const ms = time.count();
-  return ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
-}
-
-TANDEM_ONCE bool Patience::pause() {
-  if (looks_++ < yields_) {
-    std::this_thread::yield();
-    return true;
-  }
-  if (left_ms() == 0) {
-    return false;
-  }
-  std::this_thread::sleep_for(sleep_);
-  sleep_ = std::min(2 * sleep_, longest_);
-  return true;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-/// Where the ranks of a process say what they are at.
-struct RankWords {
-  /// The word of rank number @p local of this process; null: no rank says anything.
-  std::uint64_t (*read)(void const* context, int local) = nullptr;
-  void const* context = nullptr;
-  /// "1F2 (microbatch 2)", or "" where the word says nothing.
-  std::string (*describe)(std::uint64_t word) = nullptr;
-  /// A rank that waits for the program, as long as that takes.
-  std::uint64_t idle = ~std::uint64_t{0};
-
-  [[nodiscard]] std::uint64_t of(int local) const {
-    return read != nullptr ? read(context, local) : 0;
-  }
-  /// ", at 1F2 (microbatch 2)", or "".
-  [[nodiscard]] std::string at(std::uint64_t word) const {
-    std::string const text = describe != nullptr ? describe(word) : std::string{};
-    return text.empty() ? text : ", at " + text;
-  }
-};
-
-/// Looks at the ranks' words. Used by one thread, the one that waits for them.
-class RankWatch {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  RankWatch(StallLimit const& limit, RankWords const& words, int first_rank, int ranks)
-      : limit_{limit},
-        words_{words},
-        first_rank_{first_rank},
-        seen_(static_cast<std::size_t>(ranks)) {}
-
-  [[nodiscard]] StallLimit const& limit() const { return limit_; }
-  [[nodiscard]] RankWords const& words() const { return words_; }
-
-  /// The ranks begin to work: what was seen before does not count.
-  /// @param doing  what the ranks are to return from, such as "a training step"
-  void begin(char const* doing) {
-    doing_ = doing;
-    fresh_ = true;
-  }
-
-  /// Reports a stall, once a rank that is at work has made no progress for longer than the limit.
-  /// @param at_work  at_work(local): whether the rank has not returned
-  /// @param failure  failure(): what another rank has thrown meanwhile, or ""
-  template <class AtWork, class Failure>
-  TANDEM_COLD void look(AtWork const& at_work, Failure const& failure) noexcept {
-    Clock::time_point const now = Clock::now();
-    fresh_ = fresh_ || detail::stood_still(limit_, now - last_look_);
-    last_look_ = now;
-    int longest = -1;
-    for (int local = 0; local < static_cast<int>(seen_.size()); ++local) {
-      Seen& seen = at(local);
-      std::uint64_t const word = words_.of(local);
-      if (fresh_ || word != seen.word || word == words_.idle || !at_work(local)) {
-        seen = {word, now};
-      }
-      if (longest < 0 || seen.since < at(longest).since) {
-        longest = local;
-      }
-    }
-    fresh_ = false;
-    if (limit_.passed(now - at(longest).since)) {
-      report(longest, now, failure);
-      fresh_ = true;
-    }
-  }
-
- private:
-  struct Seen {
-    std::uint64_t word = 0;
-    Clock::time_point since{};
-  };
-
-  Seen& at(int local) { return seen_[static_cast<std::size_t>(local)]; }
-
-  template <class Failure>
-  TANDEM_COLD void report(int local, Clock::time_point now, Failure const& failure) noexcept {
-    auto const idle = std::chrono::duration_cast<std::chrono::milliseconds>(now - at(local).since);
-    std::string text;
-    char const* message = "a rank does not return, and there is no memory left to say which";
-    try {
-      text = sentence(local, idle) + failure();
-      message = text.c_str();
-    } catch (std::exception const&) {  // of the memory
-    }
-    detail::report_stall(limit_.on_stall,
-                         {.message = message, .rank = first_rank_ + local, .idle = idle});
-  }
-
-  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string sentence(int local,
-                                                             std::chrono::milliseconds idle);
-
-  StallLimit limit_;
-  RankWords words_;
-  int first_rank_;
-  std::vector<Seen> seen_;
-  char const* doing_ = "";
-  Clock::time_point last_look_{};
-  bool fresh_ = true;
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string RankWatch::sentence(int local, std::chrono::milliseconds idle) {
-  std::string const action =
-      words_.describe != nullptr ? words_.describe(at(local).word) : std::string{};
-  return "rank " + std::to_string(first_rank_ + local) + " does not return from " + doing_ +
-         (action.empty() ? ": it has made no progress for "
-                         : ": it has stood at " + action + " for ") +
-         detail::to_string(idle) + ", and the time-out is " + detail::to_string(limit_.timeout) +
-         "; where its work may take that long, set a larger TrainerOptions::timeout, or 0 for no "
-         "limit";
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// A word a rank: the transport's, which other ranks read in its messages, or one of its own where
-/// the transport has none. Not copyable, not movable: ranks and threads have its address.
-class ProgressWords {
- public:
-  /// @param transport  outlives this
-  template <class Transport>
-  explicit ProgressWords(Transport& transport)
-      : own_(static_cast<std::size_t>(transport.local_ranks())) {
-    for (int local = 0; local < transport.local_ranks(); ++local) {
-      auto* const board = transport.progress(transport.first_rank() + local);
-      used_.push_back(board != nullptr ? board : &own_[used_.size()].word);
-      used_.back()->store(at_no_action, std::memory_order_relaxed);
-    }
-  }
-
-  ProgressWords(ProgressWords const&) = delete;
-  ProgressWords& operator=(ProgressWords const&) = delete;
-
-  [[nodiscard]] std::atomic<std::uint64_t>& of(int local) const {
-    return *used_[static_cast<std::size_t>(local)];
-  }
-
-  /// Of the words, for messages.
-  TANDEM_ONCE [[nodiscard]] RankWords reader() const;
-
- private:
-  struct alignas(64) Own {
-    std::atomic<std::uint64_t> word{at_no_action};
-  };
-
-  std::vector<Own> own_;
-  std::vector<std::atomic<std::uint64_t>*> used_;
-};
-
-/// What a transport's ranks, and a device, wait with: these know no 0.
-[[nodiscard]] inline std::chrono::milliseconds transport_timeout(std::chrono::milliseconds limit) {
-  return limit.count() == 0 ? std::chrono::hours{8760} : limit;
-}
-
-/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Program>
-TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall = {}) {
-  options.on_stall = on_stall;
-  options.timeout = transport_timeout(options.timeout);
-  options.groups = RankGroups<Program>{replicas}.list();
-  options.ranks = Program::mesh_of(replicas).size();
-  options.describe_progress = [](int /*rank*/, std::uint64_t action) {
-    std::string const text = in_words(unpack_action(action));
-    return text.empty() ? "at no action" : "at " + text;
-  };
-  return options;
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE RankWords ProgressWords::reader() const {
-  return {.read =
-              [](void const* words, int local) {
-                return static_cast<ProgressWords const*>(words)->of(local).load(
-                    std::memory_order_relaxed);
-              },
-          .context = this,
-          .describe = [](std::uint64_t word) { return in_words(unpack_action(word)); },
-          .idle = awaiting_a_step};
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/ranks/launch.hpp
-
-/// @file
-/// RankThreads: a worker thread for each rank of this process, and what happens when one throws.
-///
-/// The main thread is no rank, also when there is only one. Nothing here knows communicators; what
-/// must be aborted when a rank fails is told by an OnError. A rank that does not return is a Stall.
-
-namespace tandem {
-
-/// What to do as soon as the first rank has thrown: make the others stop waiting for it. Called
-/// once a run, on that rank's thread; it must not throw.
-struct OnError {
-  void (*call)(void* context, int rank, char const* what) = nullptr;
-  void* context = nullptr;
-};
-
-/// Aborts @p group, which must outlive the RankThreads, with the rank and its message.
-template <class Group>
-  requires requires(Group& group, int rank, char const* what) { group.abort(rank, what); }
-OnError abort_on_error(Group& group) {
-  return {[](void* context, int rank, char const* what) {
-            static_cast<Group*>(context)->abort(rank, what);
-          },
-          std::addressof(group)};
-}
-
-/// One persistent worker thread a rank. Not copyable, not movable; used by one thread.
-///
-/// What a rank's streams and buffers are held by should outlive run(): a Queue that dies while its
-/// rank's exception passes would wait for ranks that nobody has told yet.
-class RankThreads {
- public:
-  /// @param first_rank  what messages call the first of these threads
-  /// @param limit       how long to wait for a rank that makes no progress
-  /// @param words       where the ranks say what they are at
-  /// @throws ContractError  ranks < 1
-  /// @throws Error          the system has no more threads
-  TANDEM_ONCE TANDEM_COLD explicit RankThreads(int ranks, OnError on_error = {}, int first_rank = 0,
-                                               StallLimit const& limit = {.timeout = {}},
-                                               RankWords const& words = {});
-
-  RankThreads(RankThreads const&) = delete;
-  RankThreads& operator=(RankThreads const&) = delete;
-
-  ~RankThreads() { stop(); }
-
-  /// f(rank) on every rank's thread, all at once; returns when all have returned. No allocation.
-  ///
-  /// If ranks throw, all of them are awaited nevertheless. Then the first exception that was no
-  /// AbortedError (or the first AbortedError, if there was nothing else) comes out as a RankError,
-  /// whatever its type was; std::rethrow_if_nested gives the original. Another run() may follow.
-  /// A rank that makes no progress is reported: see OnStall.
-  /// @param doing  what the ranks return from, for that report
-  /// @pre    not called by a rank
-  /// @throws RankError  a rank has thrown, in the action that the message names
-  template <class F>
-  void run(F&& f, char const* doing = "its work") {
-    start(f, doing);
-    wait();
-  }
-
-  /// Begins what run() does, and returns at once. @p f lives until wait() has returned, and
-  /// @p doing is a literal.
-  /// @pre the last start() was awaited
-  template <class F>
-  void start(F& f, char const* doing = "its work") {
-    std::lock_guard const lock{mutex_};
-    watch_.begin(doing);
-    std::fill(at_work_.begin(), at_work_.end(), true);
-    f_ = const_cast<void*>(static_cast<void const*>(std::addressof(f)));
-    call_ = [](void* object, int rank) { (*static_cast<F*>(object))(rank); };
-    error_told_ = false;
-    running_ = size();
-    ++runs_;
-    start_.notify_all();
-  }
-
-  /// Waits for what start() has begun.
-  /// @throws RankError  a rank has thrown
-  TANDEM_ONCE void wait();
-
-  /// Sees whether the ranks make progress. Called now and then by the thread that calls start(),
-  /// while it waits for what they do.
-  TANDEM_ONCE TANDEM_COLD void look() noexcept;
-  [[nodiscard]] StallLimit const& limit() const { return watch_.limit(); }
-
-  [[nodiscard]] int size() const noexcept { return static_cast<int>(workers_.size()); }
-
- private:
-  TANDEM_ONCE void serve(int rank);
-
-  TANDEM_ONCE void run_rank(int rank) noexcept;
-
-  /// Called while the rank's exception is being handled. Allocates nothing, since there may be no
-  /// memory.
-  TANDEM_ONCE TANDEM_COLD void failed(int rank, char const* what, bool aborted) noexcept;
-
-  /// @param at  ", at 1F2", or ""
-  TANDEM_ONCE [[noreturn]] TANDEM_COLD static void rethrow(int rank, std::string const& at,
-                                                           std::exception_ptr const& error);
-
-  TANDEM_ONCE TANDEM_COLD static std::string what_of(std::exception_ptr const& error);
-
-  TANDEM_ONCE void stop() noexcept;
-
-  OnError on_error_;
-  int first_rank_;    // of this process, for messages
-  RankWatch watch_;   // of the thread that calls run()
-  std::mutex mutex_;  // guards all below; f_ and call_ do not change during a run
-  std::condition_variable start_;
-  std::condition_variable end_;
-  std::uint64_t runs_ = 0;
-  int running_ = 0;
-  std::vector<char> at_work_;  // by rank
-  bool stop_ = false;
-  void* f_ = nullptr;
-  void (*call_)(void*, int) = nullptr;
-  std::exception_ptr error_;
-  int error_rank_ = 0;
-  std::uint64_t error_word_ = 0;  // what the rank was at
-  bool error_aborted_ = false;
-  bool error_told_ = false;
-  std::vector<std::thread> workers_;
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE RankThreads::RankThreads(int ranks, OnError on_error, int first_rank,
-                                     StallLimit const& limit, RankWords const& words)
-    : on_error_{on_error},
-      first_rank_{first_rank},
-      watch_{limit, words, first_rank, ranks < 1 ? 1 : ranks},
-      at_work_(static_cast<std::size_t>(ranks < 1 ? 1 : ranks)) {
-  expects(ranks >= 1, "RankThreads: there must be at least one rank");
-  workers_.reserve(static_cast<std::size_t>(ranks));
-  try {
-    for (int rank = 0; rank < ranks; ++rank) {
-      workers_.emplace_back([this, rank] { serve(rank); });
-    }
-  } catch (std::system_error const& error) {
-    auto const made = std::to_string(workers_.size());
-    stop();
-    throw detail::no_more_threads(
-        "a trainer of " + std::to_string(ranks) + " ranks needs a thread for each, and got " + made,
-        error);
-  } catch (...) {  // no more memory
-    stop();
-    throw;
-  }
-}
-
-TANDEM_ONCE void RankThreads::wait() {
-  std::unique_lock lock{mutex_};
-  detail::wait_looking(
-      lock, end_, watch_.limit(), [this] { return running_ == 0; }, [this] { look(); });
-  if (error_ != nullptr) {
-    std::exception_ptr const error = std::exchange(error_, nullptr);  // words may lack memory
-    rethrow(first_rank_ + error_rank_, watch_.words().at(error_word_), error);
-  }
-}
-
-TANDEM_ONCE void RankThreads::look() noexcept {
-  watch_.look(
-      [this](int rank) {
-        std::lock_guard const lock{mutex_};
-        return at_work_[static_cast<std::size_t>(rank)] != 0;
-      },
-      [this] {
-        std::lock_guard const lock{mutex_};
-        return error_ == nullptr ? std::string{}
-                                 : "; meanwhile rank " + std::to_string(first_rank_ + error_rank_) +
-                                       " has failed: " + what_of(error_);
-      });
-}
-
-TANDEM_ONCE void RankThreads::serve(int rank) {
-  std::unique_lock lock{mutex_};
-  for (std::uint64_t seen = 0;; ++seen) {
-    start_.wait(lock, [this, seen] { return runs_ != seen || stop_; });
-    if (stop_) {
-      return;
-    }
-    lock.unlock();
-    run_rank(rank);
-    lock.lock();
-    at_work_[static_cast<std::size_t>(rank)] = false;
-    if (--running_ == 0) {
-      end_.notify_one();
-    }
-  }
-}
-
-TANDEM_ONCE void RankThreads::run_rank(int rank) noexcept {
-  try {
-    call_(f_, rank);
-  } catch (AbortedError const& error) {
-    failed(rank, error.what(), true);
-  } catch (std::exception const& error) {
-    failed(rank, error.what(), false);
-  } catch (...) {
-    failed(rank, "an exception that is no std::exception", false);
-  }
-}
-
-TANDEM_ONCE void RankThreads::failed(int rank, char const* what, bool aborted) noexcept {
-  std::uint64_t const word = watch_.words().of(rank);
-  bool tell = false;
-  {
-    std::lock_guard const lock{mutex_};
-    if (error_ == nullptr || (error_aborted_ && !aborted)) {
-      error_ = std::current_exception();
-      error_rank_ = rank;
-      error_word_ = word;
-      error_aborted_ = aborted;
-    }
-    tell = !std::exchange(error_told_, true);
-  }
-  if (tell && on_error_.call != nullptr) {
-    on_error_.call(on_error_.context, first_rank_ + rank, what);
-  }
-}
-
-TANDEM_ONCE void RankThreads::rethrow(int rank, std::string const& at,
-                                      std::exception_ptr const& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (std::bad_alloc const&) {
-    std::throw_with_nested(RankError{
-        rank, "out of memory; use a smaller batch, more microbatches or more devices", at});
-  } catch (std::exception const& original) {
-    std::throw_with_nested(RankError{rank, original.what(), at});
-  } catch (...) {
-    std::throw_with_nested(RankError{rank, "an exception that is no std::exception", at});
-  }
-}
-
-TANDEM_ONCE std::string RankThreads::what_of(std::exception_ptr const& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (std::exception const& original) {
-    return original.what();
-  } catch (...) {
-    return "an exception that is no std::exception";
-  }
-}
-
-TANDEM_ONCE void RankThreads::stop() noexcept {
-  {
-    std::lock_guard const lock{mutex_};
-    stop_ = true;
-  }
-  start_.notify_all();
-  for (std::thread& worker : workers_) {
-    worker.join();
-  }
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/ranks/rank_stream.hpp
-
-/// @file
-/// RankStream: the ranks of a pipeline without a barrier between steps at work on a StepStream, and
-/// their end.
-
-namespace tandem {
-
-/// The ranks run from the first push() until finish(), and know no steps' ends but their own.
-/// @tparam RankType  has run_stream()
-template <class RankType>
-class RankStream {
- public:
-  using Rank = RankType;
-  using Batch = typename Rank::Batch;
-  using Ranks = std::vector<std::unique_ptr<Rank>>;
-
-  /// @param ranks  outlive this, and are not moved
-  RankStream(Ranks const& ranks, StreamSizes const& sizes)
-      : run_{&ranks, &stream_}, stream_{sizes} {}
-
-  RankStream(RankStream const&) = delete;
-  RankStream& operator=(RankStream const&) = delete;
-
-  [[nodiscard]] std::int64_t bytes() const { return stream_.bytes(); }
-
-  /// Hands over a step. False if a rank has failed: then finish() says what happened.
-  bool push(RankThreads& threads, StepState const& state, Batch const& batch) {
-    if (!std::exchange(running_, true)) {
-      stream_.open();
-      threads.start(run_, "training");
-    }
-    return stream_.push(state, batch, [&threads] { threads.look(); });
-  }
-
-  /// Waits for the result of the oldest step that has not been collected; false as of push().
-  bool collect(RankThreads& threads, StepResult& result) {
-    return stream_.collect(result, [&threads] { threads.look(); });
-  }
-
-  /// Lets the ranks finish all steps that were pushed.
-  /// @throws RankError  a rank has thrown
-  void finish(RankThreads& threads) {
-    if (std::exchange(running_, false)) {
-      stream_.close();
-      threads.wait();
-    }
-  }
-
-  /// See StepStream.
-  BadGradient take_bad_gradient() { return stream_.take_bad_gradient(); }
-
-  /// A rank has failed: nobody waits for another step. On any thread.
-  void abort() noexcept { stream_.abort(); }
-
- private:
-  struct Run {
-    Ranks const* ranks;
-    StepStream<Batch>* stream;
-    void operator()(int local) const {
-      (*ranks)[static_cast<std::size_t>(local)]->run_stream(*stream);
-    }
-  };
-
-  Run run_;
-  StepStream<Batch> stream_;
-  bool running_ = false;
-};
-
-/// What ranks have in its place that run in lockstep.
-struct NoStream {
-  template <class Ranks>
-  NoStream(Ranks const& /*ranks*/, StreamSizes const& /*sizes*/) {}
-  static constexpr std::int64_t bytes() { return 0; }
-  static void abort() noexcept {}
-};
-
-namespace detail {
-
-template <bool Streams, class Rank>
-struct SelectStream {
-  using type = NoStream;
-};
-template <class Rank>
-struct SelectStream<true, Rank> {
-  using type = RankStream<Rank>;
-};
-
-}  // namespace detail
-
-template <bool Streams, class Rank>
-using StreamOf = typename detail::SelectStream<Streams, Rank>::type;
-
-/// The sizes for a program and its ranks.
-/// @param batching  of the table that they run
-template <class Program, class LossType>
-StreamSizes stream_sizes(RankOptions const& options, Batching const& batching, int steps,
-                         StallLimit const& limit) {
-  return {.steps = steps,
-          .ranks = Program::ranks,
-          .limit = limit,
-          .samples = std::int64_t{options.largest_microbatch} * batching.all_microbatches(),
-          .input = Program::network.node[0].out,
-          .second = input_shape<Program>(1),
-          .targets = targets_shape<LossType>(Program::network.output().out)};
-}
-
-}  // namespace tandem
-
-// ---- tandem/train/ranks/trace.hpp
-
-/// @file
-/// Trace: one step's actions and collectives on a time line, for chrome://tracing and Perfetto.
-
-namespace tandem {
-
-/// What Trainer::trace_step() gives back; a process a rank, a thread a lane.
-struct Trace {
-  std::vector<TraceEvent> events{};
-
-  /// The Trace Event Format's JSON object form, with complete events.
-  TANDEM_ONCE [[nodiscard]] std::string json() const;
-
-  /// @throws FileError  @p path cannot be written
-  TANDEM_ONCE void write(std::string const& path) const;
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string Trace::json() const {
-  std::string text = "{\"traceEvents\": [";
-  char const* separator = "\n";
-  for (TraceEvent const& event : events) {
-    bool const computes = event.lane == Lane::compute;
-    text.append(separator).append("{\"name\": ");
-    detail::append_json_string(text, event.name);
-    text.append(", \"cat\": ").append(computes ? "\"compute\"" : "\"communication\"");
-    text.append(", \"ph\": \"X\", \"pid\": ").append(std::to_string(event.rank));
-    text.append(", \"tid\": ").append(computes ? "0" : "1");
-    text.append(", \"ts\": ").append(std::to_string(event.begin_us));
-    text.append(", \"dur\": ").append(std::to_string(event.end_us - event.begin_us)).append("}");
-    separator = ",\n";
-  }
-  return text + "\n]}\n";
-}
-
-TANDEM_ONCE void Trace::write(std::string const& path) const {
-  std::string const text = json();
-  AtomicFile file{path};
-  file.write(std::as_bytes(std::span{text}));
-  file.commit();
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-namespace detail {
-
-template <bool PostValidates, bool OnHost>
-struct PostValidatesOn {
-  static constexpr bool value = true;
-  static_assert(!PostValidates || OnHost,
-                "PostValidated<Schedule>: only Host's devices go on into the next step before an "
-                "update is known to be right; take Host, or leave PostValidated out");
-};
-
-}  // namespace detail
-
-/// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
-/// further work, but for reading parameters that were not being changed (work_kind.hpp). A child of
-/// fork() has none of the ranks' threads: there all work is refused, and the destructor does
-/// nothing.
-template <class Program, class Backend, class LossType, class MetricType,
-          template <int> class Transport>
-  requires RankTransport<Transport<Program::transport_ranks>>
-class WorkerGroup {
- public:
-  using TransportType = Transport<Program::transport_ranks>;
-  using Communicator = typename TransportType::Communicator;
-  using P = typename Backend::Master;
-  using Target = typename LossType::Target;
-  using Batch = StepBatchOf<typename Program::template Device<0>, Backend, LossType>;
-  /// Whether steps hand states on, sample by sample.
-  static constexpr bool stateful = Program::stateful;
-  /// Whether the ranks run without a barrier between steps.
-  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
-  using RankType =
-      std::conditional_t<Program::asynchrony.on(), StreamedRank<Batch>, SteppedRank<Batch>>;
-  /// The rank that is device @p D of its replica.
-  template <int D>
-  using RankOf = std::conditional_t<
-      Program::asynchrony.on(),
-      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
-                       Communicator>,
-      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
-
-  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
-  /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight = Program::asynchrony.on()
-                                             ? Program::asynchrony.late_steps(0) + 2
-                                         : streams ? 2
-                                                   : RankOf<0>::FeedType::steps_in_flight;
-  static_assert(detail::PostValidatesOn<Program::post_validated,
-                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
-
-  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
-  /// @param transport  but for describe_progress; its time-out 0 is for no limit
-  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
-  TANDEM_COLD WorkerGroup(RankOptions const& options, TransportOptions transport,
-                          OnStall on_stall = {})
-      : limit_{transport.timeout, on_stall},
-        batching_{batching_with<Program>(options.microbatches, options.replicas)},
-        mesh_{Program::mesh_of(batching_.replicas)},
-        held_transport_{described<Program>(std::move(transport), batching_.replicas, on_stall)},
-        held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
-        elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
-        words_{transport_},
-        held_stream_{ranks_,
-                     stream_sizes<Program, LossType>(options, batching_, steps_in_flight, limit_)},
-        held_threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
-                      words_.reader()} {
-    AtWork const at_work{transport_};
-    threads_.run(
-        [&](int local) {
-          RankOptions own = options;
-          own.rank = transport_.first_rank() + local;
-          own.device.ordinal = transport_.device_of(local);
-          own.record =
-              options.record.value_or(size() == 1 || is_capturable_beside_others<Communicator>);
-          if (own.device.threads == 0) {
-            own.device.threads = host::threads_of_each(size());
-          }
-          auto& place = ranks_[static_cast<std::size_t>(local)];
-          place = make_rank(own);
-          for (int other = 0; other < size(); ++other) {
-            place->share_with({.ordinal = transport_.device_of(other)});
-          }
-          place->report_progress_to(&words_.of(local));
-          place->watch_with({.look = look,
-                             .context = &transport_,
-                             .rank = own.rank,
-                             .timeout = transport_timeout(limit_.timeout)});
-        },
-        "its construction");
-  }
-
-  WorkerGroup(WorkerGroup const&) = delete;
-  WorkerGroup& operator=(WorkerGroup const&) = delete;
-
-  TANDEM_COLD ~WorkerGroup() {
-    if (process_.is_own()) {
-      try_drain();
-    }
-  }
-
-  /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
-  /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
-  void queue(StepState const& state, Batch const& batch, bool traced = false) {
-    expect_own("a training step");
-    if constexpr (requires { transport_.at_step(state.step); }) {
-      transport_.at_step(state.step + 1);
-    }
-    in_lockstep_ = !streams || (traced && !Program::asynchrony.on());
-    if constexpr (streams) {
-      if (!in_lockstep_) {
-        check_can(WorkKind::steps);
-        AtWork const at_work{transport_};
-        if (!stream_.push(threads_, state, batch)) {
-          drain();
-        }
-        return;
-      }
-    }
-    if constexpr (!Program::asynchrony.on()) {
-      auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
-      run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
-    }
-  }
-
-  /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
-  /// are dropped: they have changed nothing.
-  StepResult collect() {
-    expect_own("a training step");
-    StepResult result;
-    if constexpr (streams) {
-      if (!in_lockstep_) {
-        AtWork const at_work{transport_};
-        if (!stream_.collect(threads_, result)) {
-          drain();
-          check_can(WorkKind::steps);
-          return result;
-        }
-        if (result.failed()) {
-          end_stream();
-          bad_gradient_ = stream_.take_bad_gradient();
-        }
-        return result;
-      }
-    }
-    if constexpr (!Program::asynchrony.on()) {
-      result = run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
-    }
-    return result;
-  }
-
-  /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
-  /// @throws RankError      a rank has failed meanwhile
-  /// @throws NonFiniteLoss  or has met a gradient that is not finite
-  void drain() {
-    if constexpr (streams) {
-      end_stream();
-      if (BadGradient const bad = stream_.take_bad_gradient(); bad.parameter >= 0) {
-        throw non_finite_gradient(bad.step, name_of(bad.parameter));
-      }
-    }
-  }
-
-  /// The same where nobody can be told of an error.
-  void try_drain() noexcept {
-    try {
-      drain();
-    } catch (...) {  // the group refuses further work
-    }
-  }
-
-  /// What rank number @p local of this process has allocated; batches that all ranks read are the
-  /// first one's.
-  [[nodiscard]] MemoryReport memory(int local) const {
-    MemoryReport report = rank(local).memory_report();
-    report.feed += local == 0 ? stream_.bytes() : 0;
-    return report;
-  }
-
-  /// When each action of the traced step that was collected last began and ended, on all ranks.
-  [[nodiscard]] Trace traced() const {
-    Trace trace;
-    if constexpr (!Program::asynchrony.on()) {
-      for (auto const& rank : ranks_) {
-        std::vector<TraceEvent> const own = rank->traced();
-        trace.events.insert(trace.events.end(), own.begin(), own.end());
-      }
-    }
-    return trace;
-  }
-
-  /// @throws ContractError  a rank has failed, so that work of this kind is refused
-  void check_can(WorkKind kind) const { tandem::check_can(state_, kind); }
-
-  /// f(rank) on every rank's thread; gives the result of the first, if any. No allocation.
-  /// @throws RankError  the first error of a rank; what the group can do then depends on the kind
-  template <class F>
-  auto run(F const& f, WorkKind kind = WorkKind::writes) {
-    return run_where([](int) { return true; }, f, kind);
-  }
-
-  /// The same where nobody can be told of an error.
-  template <class F>
-  void try_run(F const& f, WorkKind kind) noexcept {
-    try {
-      run(f, kind);
-    } catch (...) {  // the group refuses further work
-    }
-  }
-
-  /// f(rank) on the thread of rank number @p local of this process only.
-  template <class F>
-  auto run_on(int local, F const& f, WorkKind kind) {
-    return run_where([local](int l) { return l == local; }, f, kind);
-  }
-
-  /// The rank that worked out the loss of a microbatch, counted over all replicas.
-  [[nodiscard]] int rank_of_loss(int microbatch) const {
-    return rank_of_result<Program>(microbatch, batching_);
-  }
-  /// The step whose gradient was not finite, after collect() has said so with the result of step
-  /// @p collected: that step itself, or in an asynchronous pipeline one before it.
-  [[nodiscard]] std::int64_t step_of_bad_gradient(std::int64_t collected) const {
-    return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
-  }
-  /// A parameter of the network.
-  [[nodiscard]] static std::string name_of(int parameter) {
-    return parameter_name(Program::network, parameter);
-  }
-
-  /// What all processes are about to throw is no failure of one of them, which a transport would
-  /// tell the others, who may not have come so far.
-  void leave_in_order() {
-    if constexpr (requires { transport_.leave_in_order(); }) {
-      transport_.leave_in_order();
-    }
-  }
-
-  /// How the ranks of all processes are arranged.
-  [[nodiscard]] Mesh const& mesh() const { return mesh_; }
-  /// Of the table that the ranks run.
-  [[nodiscard]] Batching const& batching() const { return batching_; }
-  /// Whether this process has the rank that makes the outputs of a microbatch.
-  [[nodiscard]] bool has_result(int microbatch) const {
-    int const local = rank_of_loss(microbatch) - transport_.first_rank();
-    return local >= 0 && local < size();
-  }
-  /// What of a batch of @p size samples the ranks of this process take.
-  [[nodiscard]] BatchPart part_of(int size) const {
-    int const first = transport_.first_rank();
-    int const replica = mesh_.coordinate(first, Axis::data);
-    int const last = mesh_.coordinate(first + transport_.local_ranks() - 1, Axis::data);
-    BatchPart part;
-    for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
-      int const samples = microbatch_size(size, i, batching_);
-      part.begin += i < batching_.global(replica, 0) ? samples : 0;
-      part.end += samples;
-    }
-    return part;
-  }
-
-  /// Makes the ranks of all processes fail, for an error of this process that no rank has had and
-  /// that other processes cannot know of: they would wait for its ranks.
-  TANDEM_COLD void abort(char const* what) noexcept {
-    OnError const error = on_error();
-    error.call(error.context, transport_.first_rank(), what);
-  }
-
-  [[nodiscard]] int first_rank() const { return transport_.first_rank(); }
-  /// Ranks of this process.
-  [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
-  /// The parameters that this process has none of.
-  [[nodiscard]] ParametersElsewhere<Program, P>& elsewhere() { return elsewhere_; }
-  /// The process's rank number @p local.
-  [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
-
- private:
-  void end_stream() {
-    guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
-  }
-
-  /// A copy of the call that fork() was called in goes on in the child.
-  void expect_own(char const* verb) const { process_.expect_own(verb, "Trainer or Predictor"); }
-
-  /// Tells a transport that asks for it that the ranks have work.
-  class [[nodiscard]] AtWork {
-   public:
-    explicit AtWork(TransportType& transport) : transport_{transport} {
-      if constexpr (requires { transport.enter(); }) {
-        transport_.enter();
-      }
-    }
-    AtWork(AtWork const&) = delete;
-    AtWork& operator=(AtWork const&) = delete;
-    ~AtWork() {
-      if constexpr (requires { transport_.leave(); }) {
-        transport_.leave();
-      }
-    }
-
-   private:
-    [[maybe_unused]] TransportType& transport_;
-  };
-
-  template <class Chosen, class F>
-  auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
-    expect_own(doing(kind));
-    drain();
-    check_can(kind);
-    if constexpr (requires { transport_.begin_work(); }) {
-      if (is_together(kind)) {
-        transport_.begin_work();
-      }
-    }
-    using Result = std::invoke_result_t<F const&, RankType&>;
-    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
-    auto const work = [&](int local) {
-      if (!chosen(local)) {
-        return;
-      }
-      words_.of(local).store(at_no_action, std::memory_order_relaxed);
-      RankType& own = rank(local);
-      if constexpr (std::is_void_v<Result>) {
-        f(own);
-      } else {
-        Result const value = f(own);
-        if (local == 0) {
-          result = value;
-        }
-      }
-    };
-    guarded([&] { threads_.run(work, doing(kind)); }, kind);
-    if constexpr (!std::is_void_v<Result>) {
-      return result;
-    }
-  }
-
-  // Nothing more is done after an error, but what its kind leaves.
-  template <class F>
-  void guarded(F const& f, WorkKind kind) {
-    AtWork const at_work{transport_};
-    GroupState const before = std::exchange(state_, GroupState::torn);
-    try {
-      f();
-    } catch (...) {
-      settle();
-      MeshGroup const saved = mesh_.group(0, Axis::model);
-      state_ = after_failure(before, kind,
-                             all_say(ranks_, saved, [](RankType& own) { return own.untouched(); }),
-                             all_say(ranks_, saved, [](RankType& own) { return own.arrived(); }));
-      throw;
-    }
-    state_ = before;
-  }
-
-  // No task may still read a rank's memory when the first rank goes.
-  void settle() noexcept {
-    for (auto const& rank : ranks_) {
-      if (rank) {
-        rank->settle();
-      }
-    }
-  }
-
-  // Its type depends on which device of its replica it is.
-  TANDEM_COLD std::unique_ptr<RankType> make_rank(RankOptions const& options) {
-    auto const connect = [&](int group) {
-      return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
-                                               : transport_.communicator(options.rank, group);
-    };
-    int const device = mesh_.coordinate(options.rank, Axis::model);
-    std::unique_ptr<RankType> made;
-    [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
-    }
-    (std::make_integer_sequence<int, Program::devices>{});
-    return made;
-  }
-
-  // A rank has failed: nobody waits for it, or for a step.
-  TANDEM_COLD OnError on_error() {
-    return {[](void* group, int rank, char const* what) {
-              static_cast<WorkerGroup*>(group)->stream_.abort();
-              try {
-                static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
-              } catch (std::exception const&) {  // no memory: the others' time-out ends their wait
-              }
-            },
-            this};
-  }
-
-  static void look(void* transport, int rank, Watch::Duration waited) {
-    static_cast<TransportType*>(transport)->poll(rank, waited);
-  }
-
-  StallLimit limit_;
-  Batching batching_;
-  Mesh mesh_;
-  detail::OwnProcess process_;
-  detail::UnlessForked<TransportType> held_transport_;
-  TransportType& transport_ = *held_transport_;
-  detail::UnlessForked<std::vector<std::unique_ptr<RankType>>> held_ranks_;
-  std::vector<std::unique_ptr<RankType>>& ranks_ = *held_ranks_;
-  ParametersElsewhere<Program, P> elsewhere_;
-  ProgressWords words_;
-  GroupState state_ = GroupState::works;
-  BadGradient bad_gradient_{};   // of the step that was collected last
-  bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
-  detail::UnlessForked<StreamOf<streams, RankType>> held_stream_;
-  StreamOf<streams, RankType>& stream_ = *held_stream_;
-  detail::UnlessForked<RankThreads> held_threads_;  // joined before anything that it uses goes
-  RankThreads& threads_ = *held_threads_;
-};
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-/// Whether the kernels of a backend are there. Those of BasicHost<OneDnn> are without the macro.
-template <class B>
-inline constexpr bool has_kernels = true;
-#if !defined(TANDEM_ONEDNN)
-template <class Precision>
-inline constexpr bool has_kernels<BasicHost<OneDnn, Precision>> = false;
-#endif
-
-template <class B>
-concept Computes = has_kernels<B> && ComputeBackend<B> && HasVerbs<B>;
-template <class T, class B, class Program>
-concept Connects = Computes<B> && RankTransport<T> && Carries<typename T::Communicator, B, Program>;
-
-template <class C, class B>
-concept OnStreamsOf = std::same_as<typename C::Stream, typename B::Stream>;
-
-/// Whether B names a Device that is nowhere defined.
-template <class B>
-concept NamesDevice = requires {
-  typename B::Device;
-}
-&&!Complete<typename B::Device>;
-
-// Each assert is of one concept, so that compilers go on to say what of it is missing.
-template <class B>
-struct BackendFits {
-  static constexpr bool value = true;
-  static_assert(ComputeBackend<B>,
-                "Trainer<Net, Strategy, Backend>: this type is no backend, or its Device or Buffer "
-                "lacks what the concept ComputeBackend of tandem/runtime/concepts.hpp asks of it; "
-                "take Host or Cuda");
-};
-template <class B>
-  requires NamesDevice<B>
-struct BackendFits<B> {
-  static constexpr bool value = true;
-  static_assert(Complete<typename B::Device>,
-                "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
-                "with nvcc");
-};
-template <>
-struct BackendFits<RefusedBackend> {
-  static constexpr bool value = true;
-};
-template <class B>
-  requires ComputeBackend<B>
-struct BackendFits<B> {
-  static constexpr bool value = true;
-  static_assert(has_kernels<B>,
-                "BasicHost<OneDnn>: compile with -DTANDEM_ONEDNN=1 and link dnnl, or take "
-                "BasicHost<Portable>");
-  static_assert(HasVerbs<B>,
-                "Trainer<Net, Strategy, Backend>: specialise tandem::Verbs for this backend, with "
-                "all that the concept HasVerbs of tandem/ops/concepts.hpp asks of it");
-};
-
-/// @tparam T  a transport of as many ranks as Program has
-template <class T, class B, class Program>
-struct TransportFits {
-  static constexpr bool value = true;
-  static_assert(RankTransport<T>,
-                "Trainer<..., Transport>: this template is no transport, or its Communicator lacks "
-                "what the concept RankTransport of tandem/comm/transport.hpp asks of it; take "
-                "ThreadsTransport, or leave it out");
-};
-template <class T, class B, class Program>
-  requires(!Computes<B>)  // which has been said
-struct TransportFits<T, B, Program> {
-  static constexpr bool value = true;
-};
-template <class T, class B, class Program>
-  requires Computes<B> && RankTransport<T>
-struct TransportFits<T, B, Program> {
-  static constexpr bool value = true;
-  static_assert(OnStreamsOf<typename T::Communicator, B>,
-                "Trainer<..., Backend, ..., Transport>: this transport's communicators queue on "
-                "another kind of stream than the backend's device has; take ThreadsTransport for "
-                "Host, VirtualTransport or NcclTransport for Cuda");
-};
-template <class T, class B, class Program>
-  requires Computes<B> && RankTransport<T> && OnStreamsOf<typename T::Communicator, B>
-struct TransportFits<T, B, Program> {
-  static constexpr bool value = true;
-  static_assert(Carries<typename T::Communicator, B, Program>,
-                "Trainer<..., Strategy, ..., Transport>: this transport's communicators cannot do "
-                "what the strategy asks: all_reduce of gradients for several copies of the model, "
-                "all_gather of them for RowGradient, reduce_scatter and all_gather for "
-                "ShardedState, send and receive of activations for a model on several devices, "
-                "all_reduce of activations and all_gather of parameters for TensorParallel, "
-                "reduce_scatter and all_gather of activations for SequenceRows, exchange of "
-                "them for SpatialParallel");
-};
-
-// Of a refused backend the transport is not even named: Cuda's own says that it wants NCCL.
-template <template <int> class T, class B, class Program>
-struct NamedTransportFits : TransportFits<T<Program::transport_ranks>, B, Program> {};
-template <template <int> class T, class Program>
-struct NamedTransportFits<T, RefusedBackend, Program> {
-  static constexpr bool value = true;
-};
-template <template <int> class T, class B, class Program>
-inline constexpr bool connects = Connects<T<Program::transport_ranks>, B, Program>;
-template <template <int> class T, class Program>
-inline constexpr bool connects<T, RefusedBackend, Program> = false;
-
-/// What runs in place of a backend that is refused: the same program, and nothing that is computed.
-template <class B>
-using UsedBackend = std::conditional_t<Computes<B>, B, Null>;
-
-template <bool Fits, class Program, class B, class L, class M, template <int> class T>
-struct SelectWorkers {
-  using type = WorkerGroup<Program, B, L, M, T>;
-};
-template <class Program, class B, class L, class M, template <int> class T>
-struct SelectWorkers<false, Program, B, L, M, T> {
-  using type = WorkerGroup<Program, B, L, M, DefaultTransport<B>::template type>;
-};
-
-/// The same for a transport, which is there no more than its backend is.
-/// @tparam B  the backend as the user named it, or RefusedBackend
-template <class Program, class B, class L, class M, template <int> class T>
-using UsedWorkers =
-    typename SelectWorkers<connects<T, B, Program>, Program, UsedBackend<B>, L, M, T>::type;
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/options/refused_trainer.hpp
-
-/// @file
-/// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
-/// such a sentence is the only error.
-
-namespace tandem::detail {
-
-template <class N>
-concept IsNetwork = requires {
-  typename N::input;
-  typename N::body;
-};
-
-/// What each argument is comes as a bool, which compilers explain in one line, as they do not a
-/// concept.
-template <bool IsNetwork, bool IsStrategy, bool IsLoss, bool IsMetric>
-struct TrainerArguments {
-  static constexpr bool value = true;
-  static_assert(IsNetwork,
-                "Trainer<Net, Strategy, Backend>: the first is a network, such as struct Net : "
-                "Network<Image<3, 32, 32>, Sequential<...>> {}; the strategy comes second");
-  static_assert(!IsNetwork || IsStrategy,
-                "Trainer<Net, Strategy, Backend>: the second is a strategy, such as SingleDevice<> "
-                "or DataParallel<2>; the backend, Host or Cuda, comes third");
-  static_assert(!IsNetwork || !IsStrategy || IsLoss,
-                "Trainer<Net, Strategy, Backend, Loss>: the fourth is a loss, such as "
-                "SoftmaxCrossEntropy<> or MeanSquaredError; see Loss of tandem/layers/loss.hpp");
-  static_assert(!IsNetwork || !IsStrategy || !IsLoss || IsMetric,
-                "Trainer<Net, Strategy, Backend, Loss, Metric>: the fifth is a metric, such as "
-                "Accuracy or TopK<5>; see Metric of tandem/layers/loss.hpp");
-};
-
-/// Has the verbs of a Trainer, and does nothing.
-struct RefusedTrainer {
-  explicit RefusedTrainer(TrainerOptions const& /*options*/ = {}) {}
-  RefusedTrainer(TrainerOptions const& /*options*/, auto const& /*optimizer*/) {}
-  EpochResult train(auto const&...) { return {}; }
-  Evaluation evaluate(auto const&...) { return {}; }
-  Confusion confusion(auto const&...) { return Confusion{1}; }
-  std::vector<float> predict(auto const&...) { return {}; }
-  std::vector<std::int32_t> generate(auto const&...) { return {}; }
-  std::vector<std::vector<Hypothesis>> search(auto const&...) { return {}; }
-  StepResult step(auto const&...) { return {}; }
-  void save(auto const&...) const {}
-  void export_model(auto const&...) const {}
-  void load(auto const&...) {}
-  std::vector<std::string> load_weights(auto const&...) { return {}; }
-  void set_parameter(auto const&...) {}
-  std::vector<NamedParameter<float>> parameters(auto const&...) const { return {}; }
-  TrainingPosition const& position() const { return position_; }
-  Epochs epochs(auto const&...) { return Epochs{0}; }
-  Plateau plateau(auto const&...) { return {position_.plateaus[0], position_.step}; }
-  void set_position(auto const&...) {}
-  double learning_rate() const { return {}; }
-  void set_learning_rate(auto const&...) {}
-
- private:
-  TrainingPosition position_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/ranks/imported_table.hpp
-
-/// @file
-/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
-
-// ---- tandem/schedule/verify/sentence.hpp
-
-/// @file
-/// A Verdict as a sentence.
-
-namespace tandem {
-
-namespace detail {
-
-/// What a flaw is called; what stands in braces is a number or an action of the verdict.
-TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::none:
-      return "the action table is valid";
-    case Flaw::unsound_map:
-      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
-             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
-             "those of a link from one device to one other";
-    case Flaw::uneven_copies:
-      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
-             "multiple of the copies";
-    case Flaw::foreign_action:
-      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
-             "updates out of the table";
-    case Flaw::foreign_update:
-      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
-             "out, exchanges where no weights are averaged, and versions of anything but passes";
-    case Flaw::unknown_stage:
-      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
-    case Flaw::wrong_device:
-      return "{action} belongs to {peer}, which has its stage";
-    case Flaw::unknown_microbatch:
-      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
-    case Flaw::missing:
-      return "{action} is missing{before}";
-    case Flaw::doubled:
-      return "{action} stands there although it was done before";
-    case Flaw::out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
-             "order";
-    case Flaw::retired_out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must be retired in "
-             "ascending order";
-    case Flaw::before_its_input:
-      return "{action} stands before {other}, which it needs";
-    case Flaw::nothing_to_send:
-      return "{action} has nothing to send: no other device needs what it names";
-    case Flaw::nothing_to_receive:
-      return "{action} has nothing to receive: no other device makes what it names";
-    case Flaw::unmatched_send:
-      return "{action} waits for a free place, but {peer} has no {other} that would make one";
-    case Flaw::unmatched_receive:
-      return "{action} waits for a message, but {peer} has no {other} that would send it";
-    case Flaw::out_of_fifo_order:
-      return "{action} is not the next message of its link, which is that of {other}; receive in "
-             "the order of the sends";
-    case Flaw::wrong_version:
-      return "{action} must read version {count} of the weights; so the schedule says";
-    case Flaw::version_to_come:
-      return "{action} reads weights that are not there yet: its stage has had {updates}";
-    case Flaw::version_gone:
-      return "{action} reads weights that are overwritten: its stage has had {updates}";
-    case Flaw::exchanged_otherwise:
-      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
-             "one order";
-    case Flaw::unsound_rules:
-      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
-             "another "
-             "copy has not; give for each device the stages of its own";
-    case Flaw::foreign_tail:
-      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
-             "all a rank has, and the update of one model, with its lowest stage";
-    case Flaw::reduced_out_of_order:
-      return "{action} stands before {other}; await a rank's buckets in ascending order";
-    case Flaw::deadlock:
-      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
-             "in flight for each link and direction";
-    case Flaw::queues_shared:
-      return "{action} waits forever, since the streams of its GPU share {queues}; "
-             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
-  }
-  return "{action}";
-}
-
-inline std::string counted(int count, char const* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-/// What stands for @p name in a sentence.
-TANDEM_ONCE TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v);
-
-}  // namespace detail
-
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-TANDEM_ONCE TANDEM_COLD std::string to_string(Verdict const& v);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string value_of(std::string_view name, Verdict const& v) {
-  if (name == "action" || name == "other" || name == "waiting") {
-    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
-  }
-  if (name == "before") {
-    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
-  }
-  if (name == "peer") {
-    return "rank " + std::to_string(v.other_rank);
-  }
-  if (name == "updates" || name == "depth" || name == "queues") {
-    return name == "depth" ? counted(v.depth, "message")
-                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
-  }
-  return std::to_string(name == "rank"      ? v.rank
-                        : name == "first"   ? v.first
-                        : name == "last"    ? v.first + v.count - 1
-                        : name == "count-1" ? v.count - 1
-                                            : v.count);
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE std::string to_string(Verdict const& v) {
-  std::string_view rest = detail::sentence_of(v.flaw);
-  std::string sentence;
-  if (rest.substr(0, 8) == "{action}") {
-    sentence = "rank " + std::to_string(v.rank) + ": ";
-  }
-  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
-    auto const close = rest.find('}');
-    sentence.append(rest.substr(0, open));
-    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
-    rest.remove_prefix(close + 1);
-  }
-  return sentence.append(rest);
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// Rows with messages, and how many microbatches they are for; empty where there are none.
-struct ImportedTable {
-  ActionRows rows{};
-  int microbatches = 0;
-};
-
-namespace detail {
-
-/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
-TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
-                                                    Batching const& batching);
-
-/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
-/// step that it passes too, so that only the passes and messages are looked at.
-TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
-                                                  Batching const& batching, bool splits_backward);
-
-}  // namespace detail
-
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
-  if (rows.empty()) {
+template <class StepType>
+EpochResult EpochLoop<StepType>::run(Data& data, Epoch epoch, Progress const& progress,
+                                     Watch const* watch, OneCall::Scope const& call) {
+  using DataBatch = Batch<typename StepType::Input, typename StepType::TargetType>;
+  EpochCursor cursor = cursor_;
+  std::int64_t const index = cursor.place(epoch);
+  std::int64_t const done = index == position_.epoch ? position_.position : 0;
+  if (index >= position_.epoch) {
+    check_epoch(workers_.facts().network, data.size(), done, options_.batch, options_.drop_last,
+                workers_.batching());
+  }
+  cursor_ = cursor;
+  ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch, data.size()};
+  if (index < position_.epoch) {
+    cursor_.skip(epoch);
+    line.skip();
     return {};
   }
-  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
-    Batching const batching{.microbatches = Program::batching.microbatches};
-    if constexpr (Program::devices == 1) {
-      return detail::import_passes(rows, batching);
-    } else {
-      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
+  if (index > position_.epoch) {
+    position_.epoch = index;
+    position_.position = 0;
+  }
+  foresee(epoch, data.size(), done);
+  cursor_.begin();
+  begin_states(data);
+  line.leave_out(position_.position);
+  LoaderOptions order = order_of(data, index);
+  order.parts = parts_to_read(workers_, facts_.in_parts, options_.world.processes);
+  BatchLoader<typename StepType::Input, typename StepType::TargetType> loader{data, order};
+  auto const next = [&](DataBatch& batch) {
+    return with_part(workers_, order.parts, [&] {
+      bool const is_one = loader.next(batch);
+      if (is_one) {
+        facts_.check(step_of<StepType>(batch), loader.names(batch));
+      }
+      return is_one;
+    });
+  };
+  EpochResult result;
+  auto const start = std::chrono::steady_clock::now();
+  StepResult last;
+  auto const collect = [&] {
+    last = facts_.named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
+      return bad_sample_of(data, training_order(options_, index, position_.position));
+    }));
+    add(result, last, start);
+    line.step(mean(result));
+  };
+  Drain const drain{*this};
+  for (DataBatch batch; !result.stopped && next(batch);) {
+    if (queue_.full()) {
+      collect();
     }
-  } else if constexpr (Program::devices == 1) {
-    return detail::import_passes(rows, Program::batching);
-  } else {
-    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
-  }
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
-  if (batching.reproducible && batching.leaves == batching.microbatches &&
-      (microbatches & (microbatches - 1)) != 0) {
-    throw ContractError{
-        "TrainerOptions: .rows has " + std::to_string(microbatches) +
-        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
-  }
-  if (batching.reproducible && batching.leaves != batching.microbatches &&
-      microbatches % batching.leaves != 0) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
-                        " microbatches, which cannot be dealt to " +
-                        std::to_string(batching.leaves) + " leaves; take a multiple"};
-  }
-}
-
-TANDEM_ONCE ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
-  std::size_t const passes = rows.front().size();
-  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
-  for (std::size_t i = 0; fits && i < passes; ++i) {
-    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
-    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
-  }
-  if (!fits) {
-    throw ContractError{
-        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
-        "0B1 and so on, for as many microbatches as wanted"};
-  }
-  check_leaves(batching, static_cast<int>(passes / 2));
-  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
-}
-
-/// The gradients that stages send have one memory each, for all microbatches.
-TANDEM_ONCE TANDEM_COLD void check_sends(std::vector<Action> const& row) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
-      Action const pass = row[before];
-      if (pass.stage == row[i].stage && pass.index > row[i].index &&
-          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
-        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
-                            to_string(pass) +
-                            ", which computes the next gradient where that one is sent from; put "
-                            "it before that"};
+    queue_.push(workers_, options_, position_, step_of<StepType>(batch));
+    position_.position = batch.first + batch.size;
+    if (watch != nullptr) {
+      double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
+      collect();
+      auto const others = call.lend();
+      result.stopped = (*watch)(report_of(last, rate, data.size(), result.seconds));
+    }
+    if (saver_.on()) {
+      saver_.look();
+      if (saver_.looks(position_.step)) {
+        while (!queue_.empty()) {
+          collect();
+        }
+        saver_.obey(workers_, position_);
       }
     }
   }
-}
-
-TANDEM_ONCE ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
-                                      Batching const& batching, bool splits_backward) {
-  ImportedTable table;
-  if (devices_of(rows) != map.devices) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
-                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
-                        " devices; give a row for each"};
+  while (!queue_.empty()) {
+    collect();
   }
-  bool lowered = false;
-  bool splits = false;
-  std::int64_t actions = 0;
-  int last = -1;
-  for (auto const& row : rows) {
-    actions += static_cast<std::int64_t>(row.size());
-    for (Action const& action : row) {
-      last = std::max(last, action.index);
-      splits = splits || action.kind == ActionKind::weight_gradient;
-      lowered = lowered || (action.kind >= ActionKind::send_forward &&
-                            action.kind <= ActionKind::receive_backward);
-    }
-  }
-  if (last >= actions) {  // each microbatch has an action or more
-    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
-                        ", but only " + std::to_string(actions) +
-                        " actions; number microbatches from 0 on"};
-  }
-  table.microbatches = last + 1;
-  if (splits && !splits_backward) {
-    throw ContractError{
-        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
-        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
-  }
-  if (lowered && batching.chunks > 1) {
-    throw ContractError{
-        "TrainerOptions: .rows has messages, of whole microbatches, but the strategy has Chunks; "
-        "give its passes alone"};
-  }
-  table.rows = lowered ? rows : lower(chunked(rows, batching.chunks), map);
-  Verdict const verdict =
-      verify(table.rows, map, std::max(table.microbatches, 1), 1, batching.chunks);
-  if (!verdict) {
-    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
-  }
-  for (auto const& row : table.rows) {
-    check_sends(row);
-  }
-  check_leaves(batching, table.microbatches);
-  return table;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/train/ranks/make_rank_options.hpp
-
-/// @file
-/// What the ranks of a trainer are made for, from its options.
-
-// ---- tandem/train/options/replicas_by_world.hpp
-
-/// @file
-/// How many replicas a strategy has that takes as many as the program is started with.
-
-namespace tandem {
-
-namespace detail {
-
-/// @param devices  of a replica
-TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
-
-}  // namespace detail
-
-/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
-/// World::devices of each process, and one where that is not said.
-/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
-template <class Program>
-int replicas_of(World const& world) {
-  if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices * Program::slices);
+  workers_.drain();
+  if (result.stopped) {
+    cursor_.stop(epoch);
   } else {
-    return Program::batching.replicas;
+    position_.epoch = index + 1;
+    position_.position = 0;
+    cursor_.done(epoch);
   }
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE int replicas_there(World const& world, int devices) {
-  check_world(world);
-  expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
-  std::int64_t const each = world.devices > 0 ? world.devices : 1;
-  std::int64_t const all = each * world.processes;
-  if (all % devices != 0) {
-    throw ContractError{"DataParallel<>: " + std::to_string(all) + " devices are there, " +
-                        std::to_string(world.processes) + " x " + std::to_string(each) +
-                        " (processes x devices of each), which are no whole replicas of " +
-                        std::to_string(devices) +
-                        "; start more or fewer processes, or say that each has more devices "
-                        "(.world.devices)"};
-  }
-  expects(all / devices <= most_replicas,
-          "DataParallel<>: the replicas must be from 1 to 1048576; start fewer processes");
-  return static_cast<int>(all / devices);
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-/// @param table  outlives the ranks' construction
-/// @throws ContractError  the batch has fewer samples than there are microbatches
-template <class Program>
-RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
-  int const replicas = replicas_of<Program>(options.world);
-  Batching const batching = batching_with<Program>(table.microbatches, replicas);
-  check_microbatches(options.batch, batching);
-  return {.largest_microbatch = largest_microbatch(options.batch, batching),
-          .device = {.threads = options.threads_per_device},
-          .optimizer = options.optimizer,
-          .groups = options.groups,
-          .clip_value = options.clip_value,
-          .average = options.average,
-          .scaling = options.loss_scaling.value_or(LossScaling::off()),
-          .rows = table.microbatches > 0 ? &table.rows : nullptr,
-          .microbatches = table.microbatches,
-          .replicas = replicas,
-          .record = options.record,
-          .debug = options.record == false,
-          .cuda = options.cuda};
+  line.finish(mean(result));
+  return mean(result);
 }
 
 }  // namespace tandem
@@ -66201,9 +66887,10 @@ namespace tandem {
 
 /// For as long as it lives both copies of each stage have the weights of one model, or the average;
 /// or the weights are their averages over the steps.
-template <class Workers>
+template <class Batch>
 class [[nodiscard]] StandIn {
  public:
+  using Workers = WorkerGroup<Batch>;
   using RankType = typename Workers::RankType;
 
   /// @param workers  outlives this
@@ -66237,195 +66924,513 @@ class [[nodiscard]] StandIn {
 
 }  // namespace tandem
 
-// ---- tandem/train/ranks/table_for.hpp
-
-/// @file
-/// table_for: the rows that a trainer's options ask for in place of its strategy's, if they do.
-
 namespace tandem {
 
-namespace detail {
+/// The part of a Trainer that is the same for all networks and strategies.
+/// @tparam StepType  StepBatch
+template <class StepType>
+class TrainerCore {
+ public:
+  /// Of parameters and of the data that the caller passes.
+  using T = typename StepType::Scalar;
+  using Target = typename StepType::TargetType;
+  /// Of the network's input: T, or std::int32_t for Tokens.
+  using In = typename StepType::Input;
+  using Group = WorkerGroup<StepType>;
+  using RankType = typename Group::RankType;
 
-/// What each of @p replicas does of @p all microbatches, one after another.
-TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas);
+  TrainerCore(TrainerCore const&) = delete;
+  TrainerCore& operator=(TrainerCore const&) = delete;
 
-/// Of a strategy that takes any number of replicas, once that is known.
-/// @param copies  of the model in a replica
-TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies);
+  /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
+  /// format. Of several processes the first writes, and all must call it, since each has the states
+  /// of its samples, or some devices of a replica. Also after a rank has failed, unless in an
+  /// update; or a replica is in several processes, or has its part of the states (ShardedState).
+  /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
+  void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const;
 
-}  // namespace detail
+  /// Writes a checkpoint as a folder, `<folder>/step-000420`, which appears whole or not at all;
+  /// one of this step is replaced, no other touched. All processes call it, and each writes its
+  /// share of the tensors; of one process also after a rank has failed, as save().
+  /// @returns its path, in every process
+  /// @throws FileError  it cannot be written, or has inf or nan; what was complete is untouched
+  std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const;
 
-/// Rows that were imported, or those of as many microbatches as the world leaves a replica; empty
-/// where the strategy's own stand.
-/// @throws ContractError  import_table() does; or the microbatches or leaves cannot be dealt to the
-///                        replicas
-template <class Program>
-TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
-  ImportedTable table = import_table<Program>(options.rows);
-  expects(options.microbatches >= 0,
-          "TrainerOptions: microbatches must be 0 (as the type says) or more");
-  if constexpr (Program::any_replicas) {
-    int const replicas = replicas_of<Program>(options.world);
-    if constexpr (Program::devices == 1) {
-      expects(options.microbatches == 0 || options.rows.empty(),
-              "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
-      int const all = options.microbatches > 0
-                          ? options.microbatches
-                          : detail::all_microbatches_of<typename Program::Strategy>;
-      if (options.rows.empty() && all > 0) {
-        table = detail::shared_passes(all, replicas);
-      }
-    }
-    detail::check_world_leaves(batching_with<Program>(table.microbatches, replicas),
-                               Program::map.copies);
-  }
-  expects(options.microbatches == 0 || (Program::any_replicas && Program::devices == 1),
-          "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "
-          "give them to any other strategy in its type, as Microbatches<k> or a Pipeline's Count");
-  return table;
-}
+  /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
+  /// strategy trains two, the mean of both; where weights are averaged, the averages.
+  /// @throws FileError  as save() does
+  void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const;
 
-}  // namespace tandem
+  /// Continues where a checkpoint, a file or a folder, stopped, whatever strategy wrote it; resumes
+  /// exactly if the options are the same. On an error, of whichever process, nothing has changed,
+  /// and all throw the same. Of several processes each reads a share; process 0 must see it.
+  void load(std::string const& path);
 
-#if TANDEM_BODIES
+  /// Goes on from the newest complete checkpoint in the folder of TrainerOptions::checkpoints, as
+  /// load() does; of several processes from the one that process 0 sees.
+  ///
+  ///   std::string const from = trainer.resume();  // then the epochs of the whole run
+  /// @returns its path; "" where there is none, and then nothing has changed
+  /// @throws FileError      it is damaged, or of another network; it is named, and may be removed
+  /// @throws ContractError  there is no folder in the options
+  std::string resume();
 
-namespace tandem::detail {
+  /// What this process has read of tensors in the last load() or resume(), and got from others.
+  [[nodiscard]] LoadedBytes const& loaded_bytes() const { return loaded_bytes_; }
 
-TANDEM_ONCE ImportedTable shared_passes(int all, int replicas) {
-  if (all % replicas != 0) {
-    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
-                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
-                        " replicas; start as many as divide them, or give another number "
-                        "(TrainerOptions::microbatches)"};
-  }
-  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
-  for (int m = 0; m < table.microbatches; ++m) {
-    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
-    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
-  }
-  return table;
-}
-
-TANDEM_ONCE void check_world_leaves(Batching const& batching, int copies) {
-  bool const fit = !batching.reproducible ||
-                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
-                    leaves_fit({.microbatches = batching.microbatches / copies,
-                                .leaves = batching.leaves / copies}));
-  if (!fit) {
-    int const all =
-        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
-    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
-                        " leaves, of which each of " + std::to_string(batching.replicas) +
-                        " replicas must have a power of two that divides its microbatches, " +
-                        std::to_string(batching.microbatches) +
-                        (copies > 1 ? " in two copies of the model" : "") +
-                        "; start another number of them, or write other leaves or microbatches"};
-  }
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/train/step_batches.hpp
-
-/// @file
-/// StepBatches: the data of a step from a loader's batch or a caller's, and what is wrong with it.
-
-namespace tandem {
-
-template <class Program, class Backend, class LossType, class MetricType>
-struct StepBatches {
-  using In = InputOf<Program, Backend>;
-  using Target = typename LossType::Target;
-  using Type = StepBatch<typename Backend::Master, Target, In>;
-  static constexpr auto const& graph = Program::network;
-  static constexpr Shape input = graph.node[0].out;
-  static constexpr Shape second = input_shape<Program>(1);
-  static constexpr Shape output = graph.output().out;
-
-  static Type of(Batch<In, Target> const& batch) {
-    return {.x = batch.x,
-            .targets = batch.y,
-            .size = batch.size,
-            .from = batch.part.begin,
-            .to = batch.part.end,
-            .time = batch.time,
-            .lengths = batch.lengths,
-            .second = {batch.second, batch.second_time, batch.second_lengths}};
+  /// Waits for the checkpoint of TrainerOptions::checkpoints that is being written, if one is.
+  /// @throws FileError  the last one was not written, and why
+  void await_checkpoint() {
+    auto const call = one_call_.begin("await_checkpoint()");
+    saver_.await();
   }
 
-  /// @pre check_batch() gave @p samples
-  static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
-                 int samples) {
-    Type batch{.x = x.data(),
-               .targets = targets.data(),
-               .size = samples,
-               .time = rows_of(input, sequences.time),
-               .lengths = pointer_to(sequences.lengths)};
-    if constexpr (second.valid()) {
-      batch.second = {sequences.second.data(), rows_of(second, sequences.second_time),
-                      pointer_to(sequences.second_lengths)};
-    }
-    return batch;
+  /// The parameters of replica number @p local of this process (all replicas have the same), in the
+  /// network's order, whichever ranks have them, to be read: set_parameter() writes one. A gradient
+  /// is that of the last step, a state one of the optimizer's. On Host these are views of the
+  /// memory; on a GPU copies, good until the next call for this replica; likewise what other
+  /// processes have of it, and then all of them must call it, and get the first replica's. With
+  /// ShardedState all call it, gradients and states are copies until the next step, and what a step
+  /// has updated elsewhere is there behind the next call. @p copy 1 is the second model, where the
+  /// strategy trains two.
+  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const;
+
+  /// Gives the parameter or statistic that parameters() calls @p name these numbers, in all
+  /// replicas, both models where the strategy trains two, and its running average. Optimizer states
+  /// stay as they are. All processes call it, with the same numbers.
+  ///
+  /// Cost: reads and writes the parameters and states of all devices.
+  /// @throws ContractError  the network has no parameter of this name, or it has another size
+  void set_parameter(std::string_view name, std::span<T const> values);
+
+  /// Memory of one rank's tensors, as planned and allocated.
+  [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_->memory(rank); }
+
+  /// The learning rate that the next step takes, of parameters whose group does not scale it.
+  [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
+
+  /// The epochs of a run of @p count that are not trained yet: after load() from the one that was
+  /// interrupted on, so that what a loop does once an epoch is done once.
+  ///
+  ///   trainer.resume();
+  ///   for (auto epoch : trainer.epochs(10)) {
+  ///     trainer.train(data.train(), epoch);
+  ///     std::printf("%f\n", trainer.evaluate(data.test()).loss);
+  ///   }
+  /// @throws ContractError  count is negative
+  [[nodiscard]] Epochs epochs(std::int64_t count) {
+    cursor_ = {};
+    return tandem::epochs(count, position_.epoch);
   }
 
-  /// A step's result with the names of its metrics.
-  static StepResult named(StepResult result) {
-    result.metrics.names = MetricNames<MetricType>::list;
-    result.metrics.count = MetricNames<MetricType>::count;
-    return result;
+  /// A Plateau whose count this trainer's checkpoints keep. After load() a program makes its
+  /// Plateaus in the order in which the run that was saved made them, before load() or after it.
+  /// @throws ContractError  an option is out of range, or it is the fifth
+  [[nodiscard]] Plateau plateau(PlateauOptions const& plateau_options = {});
+
+  /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
+  /// groups go on to scale it. Checkpoints keep it.
+  /// @throws ContractError  it is not a finite number of 0 or more
+  void set_learning_rate(double rate) {
+    expects(detail::is_rate(rate), "set_learning_rate(rate): give a finite number of 0 or more");
+    position_.learning_rate = rate;
   }
 
-  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
-  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
-  /// must be counted before the first backward pass.
-  static constexpr bool in_parts =
-      !Program::asynchrony.on() && !Program::post_validated && !requires(Target const* targets) {
-    LossType::weight({targets, 0}, 0, 0);
-  };
+  [[nodiscard]] TrainingPosition const& position() const { return position_; }
 
-  /// Every index that the network will look up.
-  /// @throws ContractError  one is out of range
-  static void check_input(Type const& batch, SampleNames const& names = {}) {
-    if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token", names);
-    }
-    if constexpr (second.valid()) {
-      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input", names);
-    }
+  /// Says where a loop of step()s stands, as checkpoints keep it: in which epoch, counted from 0,
+  /// and on how many samples of it has been trained. train() does so by itself.
+  /// @throws ContractError  one is negative
+  void set_position(std::int64_t epoch, std::int64_t samples = 0);
+
+  [[nodiscard]] TrainerOptions const& options() const { return options_; }
+
+  /// The states of Stateful layers become 0: the next step's samples begin. train() does so by
+  /// itself where an epoch begins; without such layers this does nothing.
+  void reset_state();
+
+  /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
+  /// BF16, F32 or F64; averages of weights are these weights, too.
+  /// @param names  where the file has other names: WeightNames, such as {.prefix = "module."}, or
+  ///               std::string(std::string_view), which gives the network's name
+  /// @returns the names of the file's other tensors, but for those of a checkpoint
+  /// @throws FileError  it lacks one, has one of another shape, a number too large, or two that
+  ///                    differ where this network shares one: nothing has changed
+  template <class Names = WeightNames>
+  std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
+    auto const call = one_call_.begin("load_weights()", OneCall::trains);
+    meet("load_weights()");
+    auto loaded = replicas().load(path, [&] {
+      return read_parameters(path, network(), replicas().of(0, 0), replicas().of_ranks(), names);
+    });
+    replicas().upload();
+    return std::move(loaded.unused);
   }
 
-  /// The same, and the targets.
-  static void check(Type const& batch, SampleNames const& names = {}) {
-    check_input(batch, names);
-    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
-    if constexpr (is_of_criterion<LossType>) {
-      check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target", names);
-    }
-    check_labels<LossType, MetricType>(targets, output.elements(), names);
-    check_soft_labels<LossType>(targets, output.elements(), names);
+ protected:
+  using Data = DataSource<In, Target>;
+  using DataBatch = Batch<In, Target>;
+  using MakeGroup = std::unique_ptr<Group> (*)(TrainerOptions const&);
+  using Check = void (*)(StepType const&, SampleNames const&);
+  using Watch = typename EpochLoop<StepType>::Watch;
+
+  /// Plans and allocates everything, and sets the initial parameters.
+  /// @param facts    outlives this
+  /// @param options  checked
+  /// @param make     makes the ranks of these options
+  TANDEM_COLD TrainerCore(StepFacts<StepType> const& facts, TrainerOptions options, MakeGroup make);
+  ~TrainerCore() = default;
+
+  /// @param watch  null: nobody watches
+  EpochResult train_on(Data& data, Epoch epoch, Progress const& progress, Watch const* watch);
+  Evaluation evaluate_on(Data& data, WhichModel which);
+  std::vector<float> predict_on(Data& data, WhichModel which);
+
+  /// f(batch, outputs) of each batch, in evaluation mode and without targets.
+  void for_outputs(Data& data, Check check,
+                   FunctionRef<void(DataBatch const&, std::span<T const>)> f);
+
+  /// Queues one step and collects its result.
+  StepResult step_on(StepType const& batch, FunctionRef<std::string()> bad_sample,
+                     bool traced = false);
+
+  StepResult forward(StepType const& batch);
+
+  // All processes make this call, of the same things: what they differ in is said before it begins.
+  void meet(char const* call, detail::Statements const& what = {}) const {
+    agree_on_call(*workers_, options_.world, call, what);
   }
+  static detail::Statements of_data(std::int64_t size, WhichModel which);
+  // At the 1st, 2nd, 4th, ... of the program's own steps, and each 256th: a meeting takes time.
+  void meet_at_some_steps(std::size_t numbers);
+
+  // For evaluations: two models that may differ, or averages.
+  [[nodiscard]] StandIn<StepType> stand_in(WhichModel which) const {
+    return {*workers_, which, workers_->facts().two_models || has_averages()};
+  }
+  [[nodiscard]] Group& group() const { return *workers_; }
+  [[nodiscard]] OneCall& one_call() const { return one_call_; }
 
  private:
-  // How many rows a step has where @p time says so, or as many as there may be.
-  static constexpr int rows_of(Shape const& shape, int time) {
-    return time > 0 || !shape.timed ? time : shape[0];
-  }
-  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-    return list.empty() ? nullptr : list.data();
+  [[nodiscard]] GraphView network() const { return workers_->facts().network; }
+
+  // f(batch) of each batch, in evaluation mode, that check(step batch) has taken.
+  void for_batches(Data& data, Check check, FunctionRef<void(DataBatch const&)> f);
+
+  // Where the checkpoint had none, or this trainer scales no loss, training begins anew with it.
+  void take_loss_scale();
+
+  // Whether there are averages of the weights by now.
+  [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
+
+  [[nodiscard]] double learning_rate(std::int64_t step) const {
+    return learning_rate_at(options_, step, position_.learning_rate);
   }
 
-  // All numbers that are here of a batch that has samples of @p shape.
-  template <class E>
-  static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
-    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-    return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
-                                           shape.elements(time))};
-  }
+  // Whether this process is the one that prints and writes.
+  [[nodiscard]] bool leads() const { return options_.world.process == 0; }
+
+  [[nodiscard]] detail::Statements where() const;
+
+  [[nodiscard]] Replicas<StepType> replicas() const { return Replicas<StepType>{*workers_}; }
+
+  StepFacts<StepType> const& facts_;
+  TrainerOptions options_;
+  TrainingPosition position_;
+  std::unique_ptr<Group> workers_;
+  std::shared_ptr<std::vector<WeightUpdates>> weights_ =
+      detail::weights_of(network(), options_.groups);
+  std::vector<std::int64_t> missed_ =
+      std::vector<std::int64_t>(static_cast<std::size_t>(network().parameters));
+  LoadedBytes loaded_bytes_;
+  EpochCursor cursor_;
+  std::size_t plateaus_ = 0;  // that plateau() has made
+  FirstLines first_lines_;
+  std::int64_t own_steps_ = 0;  // of several processes
+  mutable OneCall one_call_;
+  StepQueue<StepType> queue_{workers_->facts().steps_in_flight};
+  mutable CheckpointSaver<StepType> saver_{options_};
 };
+
+template <class StepType>
+TrainerCore<StepType>::TrainerCore(StepFacts<StepType> const& facts, TrainerOptions options,
+                                   MakeGroup make)
+    : facts_{facts}, options_{std::move(options)}, workers_{make(options_)} {
+  position_.seed = static_cast<std::int64_t>(options_.seed);
+  position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
+  position_.weights = weights_;
+  for (auto const& rank : replicas().of_ranks()) {
+    for (NamedParameter<T> const& own : rank) {
+      initialize<T>(network().parameter[own.index].parameter, own.owner, options_.seed,
+                    detail::writable(own.value));
+      for (std::size_t s = 0; s < own.states.size(); ++s) {
+        std::ranges::fill(detail::writable(own.states[s]),
+                          static_cast<T>(initial_state(options_.optimizer, s)));
+      }
+    }
+  }
+  replicas().upload();
+}
+
+template <class StepType>
+void TrainerCore<StepType>::save(std::string const& path, NonFinite non_finite) const {
+  auto const call = one_call_.begin("save()");
+  if (workers_->facts().stateful || replicas().are_shared()) {
+    meet("save()", where());
+  }
+  auto const states = states_of(*workers_, position_.streams, options_.world.processes);
+  replicas().fetch();
+  if (!leads()) {
+    return;
+  }
+  save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
+                  optimizer_name(options_.optimizer), non_finite, states);
+}
+
+template <class StepType>
+std::string TrainerCore<StepType>::save_in(std::string const& folder, NonFinite non_finite) const {
+  auto const call = one_call_.begin("save_in()");
+  meet("save_in()", where());
+  return saver_.save_in(folder, *workers_, position_, non_finite);
+}
+
+template <class StepType>
+void TrainerCore<StepType>::export_model(std::string const& path, NonFinite non_finite) const {
+  auto const call = one_call_.begin("export_model()");
+  if (replicas().are_shared(has_averages())) {
+    meet("export_model()", where());
+  }
+  replicas().fetch(has_averages());
+  if (leads()) {
+    auto const own = [&](int copy) {
+      return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
+    };
+    save_parameters(path, MeanModel<T>{own(0), own(workers_->facts().copies - 1)}.parameters(),
+                    non_finite);
+  }
+}
+
+template <class StepType>
+void TrainerCore<StepType>::load(std::string const& path) {
+  auto const call = one_call_.begin("load()", OneCall::trains);
+  meet("load()");
+  auto loaded = load_checkpoint(*workers_, options_.world, path,
+                                {.state_names = state_names(options_.optimizer),
+                                 .optimizer = optimizer_name(options_.optimizer),
+                                 .states = named_states<T>(network(), 0),
+                                 .most = options_.batch},
+                                loaded_bytes_);
+  position_ = loaded.position;
+  take_states(*workers_, loaded.states, position_.streams);
+  options_.seed = static_cast<std::uint64_t>(position_.seed);
+  cursor_ = {};
+  saver_.loaded(-1);
+  take_loss_scale();
+  detail::take_updates(network(), position_, weights_, missed_);
+  workers_->run([&](RankType& rank) { rank.set_missed_steps(missed_); });
+  replicas().upload();
+}
+
+template <class StepType>
+std::string TrainerCore<StepType>::resume() {
+  expects(options_.checkpoints.on(),
+          "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");
+  std::int64_t const step = [&] {
+    auto const call = one_call_.begin("resume()", OneCall::trains);
+    meet("resume()");
+    return saver_.newest(*workers_);
+  }();
+  if (step < 0) {
+    return {};
+  }
+  std::string path = detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+  load(path);
+  saver_.loaded(step);
+  return path;
+}
+
+template <class StepType>
+std::vector<NamedParameter<typename StepType::Scalar>> TrainerCore<StepType>::parameters(
+    int local, int copy) const {
+  auto const call = one_call_.begin("parameters()");
+  if (replicas().are_shared()) {
+    meet("parameters()");
+  }
+  replicas().fetch();
+  return replicas().of(local, copy);
+}
+
+template <class StepType>
+void TrainerCore<StepType>::set_parameter(std::string_view name, std::span<T const> values) {
+  auto const call = one_call_.begin("set_parameter()", OneCall::trains);
+  meet("set_parameter()");
+  replicas().set(detail::index_to_set(network(), name, values.size()), values);
+}
+
+template <class StepType>
+Plateau TrainerCore<StepType>::plateau(PlateauOptions const& plateau_options) {
+  expects(plateaus_ < position_.plateaus.size(),
+          "plateau(): a trainer has at most 4, which its checkpoints keep; make each of them once, "
+          "before the loop over epochs");
+  return Plateau{position_.plateaus[plateaus_++], position_.step, plateau_options};
+}
+
+template <class StepType>
+void TrainerCore<StepType>::set_position(std::int64_t epoch, std::int64_t samples) {
+  expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
+  position_.epoch = epoch;
+  position_.position = samples;
+  cursor_ = {};
+}
+
+template <class StepType>
+void TrainerCore<StepType>::reset_state() {
+  auto const call = one_call_.begin("reset_state()", OneCall::trains);
+  if (workers_->facts().stateful) {
+    meet("reset_state()");
+    workers_->run([](RankType& rank) { rank.reset_states(); });
+    position_.streams = 0;
+  }
+}
+
+template <class StepType>
+EpochResult TrainerCore<StepType>::train_on(Data& data, Epoch epoch, Progress const& progress,
+                                            Watch const* watch) {
+  auto const call = one_call_.begin("train()", OneCall::trains);
+  meet("train()", where()
+                      .add("the epoch of the call", epoch.index)
+                      .add("the number of samples", data.size())
+                      .add("the learning rate", learning_rate()));
+  check_samples(data.shapes(), facts_.wanted, facts_.output);
+  first_lines_.print(progress, facts_.computes_with(), workers_->mesh().size(), options_.world);
+  return EpochLoop<StepType>{facts_, *workers_, options_, position_, cursor_, queue_, saver_}.run(
+      data, epoch, progress, watch, call);
+}
+
+template <class StepType>
+Evaluation TrainerCore<StepType>::evaluate_on(Data& data, WhichModel which) {
+  auto const call = one_call_.begin("evaluate()");
+  meet("evaluate()", of_data(data.size(), which));
+  auto const other = stand_in(which);
+  expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
+  Evaluation sum;
+  for_batches(data, facts_.check, [&](DataBatch const& batch) {
+    auto own = step_of<StepType>(batch);
+    own.begins = batch.first == 0;
+    add(sum, forward(own));
+  });
+  expects(sum.weight > 0.0,
+          "evaluate(data): no sample has a target that counts, so there is no mean over them");
+  return mean(sum);
+}
+
+template <class StepType>
+std::vector<float> TrainerCore<StepType>::predict_on(Data& data, WhichModel which) {
+  auto const call = one_call_.begin("predict()");
+  meet("predict()", of_data(data.size(), which));
+  auto const other = stand_in(which);
+  Shape const& output = facts_.output;
+  std::int64_t const each = output.elements();
+  auto outputs = zeros<float>(data.size() * each, "predict(data)");
+  for_outputs(data, facts_.check_input, [&](DataBatch const& batch, std::span<T const> memory) {
+    std::int64_t const made = output.elements(output.clock == 0 ? batch.time : batch.second_time);
+    for_own_samples(*workers_, batch.size, [&](std::int64_t s) {
+      std::copy_n(memory.begin() + s * made, made, outputs.begin() + (batch.first + s) * each);
+    });
+  });
+  if (options_.world.processes > 1) {
+    add_over_processes(*workers_, std::span{outputs});
+  }
+  return outputs;
+}
+
+template <class StepType>
+void TrainerCore<StepType>::for_batches(Data& data, Check check,
+                                        FunctionRef<void(DataBatch const&)> f) {
+  check_samples(data.shapes(), facts_.wanted, facts_.output);
+  LoaderOptions order = evaluation_order(options_);
+  if (workers_->facts().stateful) {
+    order = data.in_streams(order, false);
+  }
+  order.parts = parts_to_read(*workers_, facts_.in_parts, options_.world.processes);
+  BatchLoader<typename StepType::Input, typename StepType::TargetType> loader{data, order};
+  auto const next = [&](DataBatch& batch) {
+    return with_part(*workers_, order.parts, [&] {
+      bool const is_one = loader.next(batch);
+      if (is_one) {
+        check(step_of<StepType>(batch), loader.names(batch));
+      }
+      return is_one;
+    });
+  };
+  for (DataBatch batch; next(batch);) {
+    f(batch);
+  }
+}
+
+template <class StepType>
+void TrainerCore<StepType>::for_outputs(Data& data, Check check,
+                                        FunctionRef<void(DataBatch const&, std::span<T const>)> f) {
+  auto memory =
+      zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * facts_.output.elements(),
+               "the outputs of a batch");
+  for_batches(data, check, [&](DataBatch const& batch) {
+    auto own = step_of<StepType>(batch);
+    own.targets = nullptr;
+    own.begins = batch.first == 0;
+    own.outputs = memory.data();
+    forward(own);
+    f(batch, std::span<T const>{memory});
+  });
+}
+
+template <class StepType>
+StepResult TrainerCore<StepType>::step_on(StepType const& batch,
+                                          FunctionRef<std::string()> bad_sample, bool traced) {
+  facts_.check(batch, {});
+  queue_.push(*workers_, options_, position_, batch, traced);
+  return facts_.named(queue_.pop(*workers_, position_, bad_sample));
+}
+
+template <class StepType>
+StepResult TrainerCore<StepType>::forward(StepType const& batch) {
+  StepState const state{.seed = options_.seed, .step = position_.step};
+  return facts_.named(workers_->run([&](RankType& rank) { return rank.forward(state, batch); },
+                                    WorkKind::computes));
+}
+
+template <class StepType>
+detail::Statements TrainerCore<StepType>::of_data(std::int64_t size, WhichModel which) {
+  detail::Statements all;
+  all.add("the number of samples", size).add("the number of the model", static_cast<int>(which));
+  return all;
+}
+
+template <class StepType>
+void TrainerCore<StepType>::meet_at_some_steps(std::size_t numbers) {
+  std::int64_t const step = options_.world.processes > 1 ? ++own_steps_ : 0;
+  if (step % 256 == 0 ? step > 0 : (step & (step - 1)) == 0) {
+    meet("step()",
+         where().add("the number of inputs", numbers).add("the learning rate", learning_rate()));
+  }
+}
+
+template <class StepType>
+void TrainerCore<StepType>::take_loss_scale() {
+  if (!options_.loss_scaling->on() || !position_.scaling.on()) {
+    position_.scaling = {.scale = static_cast<float>(options_.loss_scaling->initial)};
+  }
+  workers_->run([&](RankType& rank) { rank.set_loss_scale(position_.scaling); });
+}
+
+template <class StepType>
+detail::Statements TrainerCore<StepType>::where() const {
+  detail::Statements all;
+  all.add("the number of steps done", position_.step);
+  all.add("the number of epochs done", position_.epoch);
+  all.add("the number of samples done of the epoch", position_.position);
+  return all;
+}
 
 }  // namespace tandem
 
@@ -66458,49 +67463,21 @@ class Trainer : public detail::RefusedTrainer {
 template <class Net, class S, class Backend, class LossType, class MetricType,
           template <int> class Transport>
   requires(detail::IsNetwork<Net>&& Strategy<S>&& Loss<LossType>&& Metric<MetricType>)
-class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
-  static_assert(detail::LossFits<Net, LossType>::value);
-  static_assert(detail::OutputFits<Net, LossType, MetricType>::value);
-  using Named = detail::ComputingBackend<Backend>;
-  static_assert(detail::AsynchronyRuns<detail::asynchrony_of<S>().on(), Named>::value);
-  static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
-  static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
-  static_assert(detail::ShardedStateRuns < shards && !shards_gradients, Named > ::value);
-  static constexpr bool shards_parameters = shards && S::batching.sharded_parameters;
-  static_assert(detail::ShardedGradientsRun < shards_gradients && !shards_parameters,
-                Named > ::value);
-  static_assert(detail::ShardedParametersRun<shards_parameters, Named>::value);
-  static constexpr bool slices = detail::layer_slices_of<S> > 1;
-  static constexpr bool deals_rows = detail::deals_rows<S>;
-  static_assert(detail::SequenceRowsRun<deals_rows, Named>::value);
-  static constexpr bool has_tiles = detail::tiles_of<S>() != Extent2d{};
-  static_assert(detail::TilesRun<has_tiles, Named>::value);
-  static_assert(detail::SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
-  static constexpr bool in_chunks = S::batching.chunks > 1;
-  static_assert(detail::ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = detail::asynchrony_of<S>().on();
-  using Asked =
-      detail::AskedBackend<(!of_host || detail::is_host<Named>()) &&
-                               (!shards || detail::deals_states<Named>()) &&
-                               (!shards_gradients || detail::deals_gradients<Named>()) &&
-                               (!shards_parameters || detail::deals_parameters<Named>()) &&
-                               (!slices || detail::shares_layers<Named>()) &&
-                               (!deals_rows || detail::computes_rows<Named>()) &&
-                               (!has_tiles || detail::computes_tiles<Named>()) &&
-                               (!in_chunks || detail::computes_chunks<Named>()),
-                           Named>;
-  static_assert(detail::BackendFits<Asked>::value);
-  using Used = detail::UsedBackend<Asked>;
+class Trainer<Net, S, Backend, LossType, MetricType, Transport>
+    : public TrainerCore<typename detail::TrainerTypes<Net, S, Backend, LossType, MetricType,
+                                                       Transport>::Batches::Type> {
+  using Types = detail::TrainerTypes<Net, S, Backend, LossType, MetricType, Transport>;
+  using Used = typename Types::Used;
+  using Batches = typename Types::Batches;
+  using StepBatchType = typename Batches::Type;
+  using Core = TrainerCore<StepBatchType>;
 
  public:
-  /// Of parameters and of the data that the caller passes.
-  using T = typename Used::Master;
-  using Target = typename LossType::Target;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
-  /// Of the network's input: T, or std::int32_t for Tokens.
-  using In = InputOf<ProgramType, Used>;
-  static_assert(detail::NamedTransportFits<Transport, Asked, ProgramType>::value);
-  using Workers = detail::UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
+  using typename Core::In;
+  using typename Core::T;
+  using typename Core::Target;
+  using ProgramType = typename Types::ProgramType;
+  using Workers = typename Types::Workers;
   using RankType = typename Workers::RankType;
   static constexpr auto const& graph = ProgramType::network;
   static constexpr Shape input = graph.node[0].out;
@@ -66510,27 +67487,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
-      : options_{checked<ProgramType>(bound<Used>(std::move(options)))},
-        table_{table_for<ProgramType>(options_)},
-        workers_{make_rank_options<ProgramType>(options_, table_),
-                 {.timeout = options_.timeout, .world = options_.world},
-                 options_.on_stall} {
-    agree_on_options<Net, S, LossType, MetricType, Used>(workers_, options_);
-    position_.seed = static_cast<std::int64_t>(options_.seed);
-    position_.scaling.scale = static_cast<float>(options_.loss_scaling->initial);
-    position_.weights = weights_;
-    for (auto const& rank : replicas().of_ranks()) {
-      for (NamedParameter<T> const& own : rank) {
-        initialize<T>(graph.parameter[own.index].parameter, own.owner, options_.seed,
-                      detail::writable(own.value));
-        for (std::size_t s = 0; s < own.states.size(); ++s) {
-          std::ranges::fill(detail::writable(own.states[s]),
-                            static_cast<T>(initial_state(options_.optimizer, s)));
-        }
-      }
-    }
-    replicas().upload();
-  }
+      : Core{Batches::facts, checked<ProgramType>(bound<Used>(std::move(options))), make_workers} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.
@@ -66539,13 +67496,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   Trainer(TrainerOptions options, O const& optimizer)
       : Trainer{with_optimizer(std::move(options), detail::optimizer_for<Used>(optimizer))} {}
 
-  Trainer(Trainer const&) = delete;
-  Trainer(Trainer&& other) : Trainer{other.options_} {
+  Trainer(Trainer&& other) : Trainer{other.options()} {
     static_assert(sizeof(Trainer) == 0,
                   "Trainer is not movable, since its ranks hold on to it: keep "
                   "std::unique_ptr<Trainer<...>> in a container, or a std::list with emplace_back");
   }
-  Trainer& operator=(Trainer const&) = delete;
 
   /// One epoch over @p data. Each call trains, also where a second loop counts from 0 again: the
   /// order of samples and position().epoch go by the epochs of the whole run.
@@ -66562,7 +67517,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   ///                          saved, and the next train() of this epoch goes on behind this step
   template <Dataset D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
-    return train_epoch(data, epoch, progress, NoWatch{});
+    return train_watched(data, epoch, progress, nullptr);
   }
 
   /// The same, and each of @p watchers is called after each step, on this thread, in their order:
@@ -66577,28 +67532,18 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   template <Dataset D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress,
                     Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
-    auto const watch = [&](StepReport const& report) {
+    auto const all = [&](StepReport const& report) {
       bool stops = false;
       ((stops = detail::stops(watchers, report) || stops), ...);
       return stops;
     };
-    return train_epoch(data, epoch, progress, watch);
+    typename Core::Watch const watch{all};
+    return train_watched(data, epoch, progress, &watch);
   }
   template <Dataset D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch,
                     Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
     return train(data, epoch, Progress::none(), watchers...);
-  }
-
-  /// The states of Stateful layers become 0: the next step's samples begin. train() does so by
-  /// itself where an epoch begins; without such layers this does nothing.
-  void reset_state() {
-    auto const call = one_call_.begin("reset_state()", OneCall::trains);
-    if constexpr (ProgramType::stateful) {
-      meet("reset_state()");
-      workers_.run([](RankType& rank) { rank.reset_states(); });
-      position_.streams = 0;
-    }
   }
 
   /// Loss and metrics on @p data, in its order and without random augmentation. States of Stateful
@@ -66608,19 +67553,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// @throws ContractError  data does not fit the network, or is empty
   template <Dataset D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
-    auto const call = one_call_.begin("evaluate()");
-    meet("evaluate()", of_data(data.size(), which));
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    expects(data.size() > 0, "evaluate(data): there are no samples, so no mean over them");
-    Evaluation sum;
-    for_batches(data, &Batches::check, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = Batches::of(batch);
-      own.begins = batch.first == 0;
-      add(sum, forward(own));
-    });
-    expects(sum.weight > 0.0,
-            "evaluate(data): no sample has a target that counts, so there is no mean over them");
-    return mean(sum);
+    auto source = source_of(data);
+    return this->evaluate_on(source, which);
   }
 
   /// Which class samples of each class of @p data are taken for, by the largest output, the first
@@ -66639,17 +67573,18 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(!labelled || output.elements() <= Confusion::most,
                   "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
                   "what you need from predict(data)");
-    auto const call = one_call_.begin("confusion()");
-    meet("confusion()", of_data(data.size(), which));
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+    auto const call = this->one_call().begin("confusion()");
+    this->meet("confusion()", this->of_data(data.size(), which));
+    auto const other = this->stand_in(which);
     Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
     if constexpr (labelled) {
-      for_outputs(data, &Batches::check,
-                  [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
-                    add_samples<LossType>(matrix, workers_, batch, outputs);
-                  });
-      if (options_.world.processes > 1) {
-        add_over_processes(workers_, matrix.counts());
+      auto source = source_of(data);
+      this->for_outputs(source, &Batches::check,
+                        [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
+                          add_samples<LossType>(matrix, this->group(), batch, outputs);
+                        });
+      if (this->options().world.processes > 1) {
+        add_over_processes(this->group(), matrix.counts());
       }
     }
     return matrix;
@@ -66662,24 +67597,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
-    auto const call = one_call_.begin("predict()");
-    meet("predict()", of_data(data.size(), which));
-    StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-    std::int64_t const each = output.elements();
-    auto outputs = zeros<float>(data.size() * each, "predict(data)");
-    for_outputs(data, &Batches::check_input,
-                [&](Batch<In, Target> const& batch, std::span<T const> memory) {
-                  std::int64_t const made =
-                      output.elements(output.clock == 0 ? batch.time : batch.second_time);
-                  for_own_samples(workers_, batch.size, [&](std::int64_t s) {
-                    std::copy_n(memory.begin() + s * made, made,
-                                outputs.begin() + (batch.first + s) * each);
-                  });
-                });
-    if (options_.world.processes > 1) {
-      add_over_processes(workers_, std::span{outputs});
-    }
-    return outputs;
+    auto source = source_of(data);
+    return this->predict_on(source, which);
   }
 
   /// Writes on behind @p prompt, tokens in [0, V), with a language model: a network of Tokens that
@@ -66691,23 +67610,23 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
                                      WhichModel which = WhichModel::average) {
     static_assert(detail::Generates<reads_and_writes_tokens,
                                     detail::looks_back_only(Leaves<typename Net::body>{})>::value);
-    auto const call = one_call_.begin("generate()");
-    meet("generate()", of_data(std::ssize(prompt), which));
+    auto const call = this->one_call().begin("generate()");
+    this->meet("generate()", this->of_data(std::ssize(prompt), which));
     if constexpr (!reads_and_writes_tokens) {
       return {};
     } else {
       check_indices(prompt, 0, graph.node[0].limit, 0, "token");
       detail::check_row_by_row<ProgramType>();
-      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
+      auto const other = this->stand_in(which);
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,
           [&](std::span<std::int32_t const> tokens, int position, std::span<float> logits) {
-            make_in_parts(workers_, options_.world.processes, {logits}, [&] {
-              forward({.x = tokens.data(),
-                       .size = 1,
-                       .time = static_cast<int>(tokens.size()),
-                       .position = position,
-                       .scores = logits.data()});
+            make_in_parts(this->group(), this->options().world.processes, {logits}, [&] {
+              this->forward({.x = tokens.data(),
+                             .size = 1,
+                             .time = static_cast<int>(tokens.size()),
+                             .position = position,
+                             .scores = logits.data()});
             });
           });
     }
@@ -66722,19 +67641,20 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   std::vector<std::vector<Hypothesis>> search(DecodeTask const& task, Beam const& beam = {},
                                               WhichModel which = WhichModel::average) {
     static_assert(detail::Searches<Net, reads_and_writes_tokens, ProgramType>::value);
-    auto const call = one_call_.begin("search()");
-    meet("search()", of_data(std::ssize(task.sources), which));
+    auto const call = this->one_call().begin("search()");
+    this->meet("search()", this->of_data(std::ssize(task.sources), which));
     if constexpr (!reads_and_writes_tokens) {
       return {};
     } else {
       for (auto const& source : task.sources) {
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
-      StandIn<Workers> const stand_in{workers_, which, has_two || has_averages()};
-      auto const sizes = detail::decode_sizes<ProgramType>(options_.batch, workers_.batching());
+      auto const other = this->stand_in(which);
+      auto const sizes =
+          detail::decode_sizes<ProgramType>(this->options().batch, this->group().batching());
       return detail::decode(sizes, task, beam, [&](detail::DecodeCall const& rows) {
-        make_in_parts(workers_, options_.world.processes, {rows.scores, rows.coverage},
-                      [&] { forward(detail::step_of<StepBatchType>(rows)); });
+        make_in_parts(this->group(), this->options().world.processes, {rows.scores, rows.coverage},
+                      [&] { this->forward(detail::step_of<StepBatchType>(rows)); });
       });
     }
   }
@@ -66743,11 +67663,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   /// any B up to TrainerOptions::batch. Of sequences x may have fewer rows than the network takes.
   StepResult step(std::span<In const> x, std::span<Target const> targets,
                   Sequences const& sequences = {}) {
-    auto const call = one_call_.begin("step()", OneCall::trains);
-    meet_at_some_steps(x.size());
+    auto const call = this->one_call().begin("step()", OneCall::trains);
+    this->meet_at_some_steps(x.size());
     StepBatchType const batch = checked_batch(x, targets, sequences);
-    queue_step(batch);
-    return collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
+    return this->step_on(batch, [&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
   }
 
   /// One step like step(), and when each action and collective of every rank of this process began
@@ -66755,370 +67674,55 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport> {
   Trace trace_step(std::span<In const> x, std::span<Target const> targets,
                    Sequences const& sequences = {}) {
     check_traceable(ProgramType::asynchrony);
-    auto const call = one_call_.begin("trace_step()", OneCall::trains);
-    meet_at_some_steps(x.size());
+    auto const call = this->one_call().begin("trace_step()", OneCall::trains);
+    this->meet_at_some_steps(x.size());
     StepBatchType const batch = checked_batch(x, targets, sequences);
-    queue_step(batch, true);
-    collect_step([&] { return bad_sample_of(x, targets, std::size_t(batch.size)); });
-    return workers_.traced();
+    this->step_on(
+        batch, [&] { return bad_sample_of(x, targets, std::size_t(batch.size)); }, true);
+    return this->group().traced();
   }
 
-  /// Writes parameters, optimizer state and position; see train/checkpoint/checkpoint.hpp for the
-  /// format. Of several processes the first writes, and all must call it, since each has the states
-  /// of its samples, or some devices of a replica. Also after a rank has failed, unless in an
-  /// update; or a replica is in several processes, or has its part of the states (ShardedState).
-  /// @throws FileError  it cannot be written, or has inf or nan; the file there is untouched
-  void save(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
-    auto const call = one_call_.begin("save()");
-    if (ProgramType::stateful || replicas().are_shared()) {
-      meet("save()", where());
-    }
-    auto const states =
-        states_of<ProgramType>(workers_, position_.streams, options_.world.processes);
-    replicas().fetch();
-    if (!leads()) {
-      return;
-    }
-    save_checkpoint(path, replicas().whole(), state_names(options_.optimizer), position_,
-                    optimizer_name(options_.optimizer), non_finite, states);
+  /// @throws ContractError  the samples are not what the network takes, or its loss wants
+  template <Dataset D>
+  static void check_dataset(D const& data) {
+    check_samples(source_of(data).shapes(), Batches::facts.wanted, output);
   }
 
-  /// Writes a checkpoint as a folder, `<folder>/step-000420`, which appears whole or not at all;
-  /// one of this step is replaced, no other touched. All processes call it, and each writes its
-  /// share of the tensors; of one process also after a rank has failed, as save().
-  /// @returns its path, in every process
-  /// @throws FileError  it cannot be written, or has inf or nan; what was complete is untouched
-  std::string save_in(std::string const& folder, NonFinite non_finite = NonFinite::refused) const {
-    auto const call = one_call_.begin("save_in()");
-    meet("save_in()", where());
-    return saver_.save_in(folder, workers_, position_, non_finite);
-  }
-
-  /// Writes the trained model, parameters and statistics, as load_weights() reads it; where the
-  /// strategy trains two, the mean of both; where weights are averaged, the averages.
-  /// @throws FileError  as save() does
-  void export_model(std::string const& path, NonFinite non_finite = NonFinite::refused) const {
-    auto const call = one_call_.begin("export_model()");
-    if (replicas().are_shared(has_averages())) {
-      meet("export_model()", where());
-    }
-    replicas().fetch(has_averages());
-    if (leads()) {
-      auto const own = [&](int copy) {
-        return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
-      };
-      save_parameters(path, MeanModel<T>{own(0), own(copies - 1)}.parameters(), non_finite);
-    }
-  }
-
-  /// Continues where a checkpoint, a file or a folder, stopped, whatever strategy wrote it; resumes
-  /// exactly if the options are the same. On an error, of whichever process, nothing has changed,
-  /// and all throw the same. Of several processes each reads a share; process 0 must see it.
-  void load(std::string const& path) {
-    auto const call = one_call_.begin("load()", OneCall::trains);
-    meet("load()");
-    auto loaded = load_checkpoint<ProgramType>(workers_, options_.world, path,
-                                               {.state_names = state_names(options_.optimizer),
-                                                .optimizer = optimizer_name(options_.optimizer),
-                                                .states = named_states<T>(graph, 0),
-                                                .most = options_.batch},
-                                               loaded_bytes_);
-    position_ = loaded.position;
-    take_states<ProgramType>(workers_, loaded.states, position_.streams);
-    options_.seed = static_cast<std::uint64_t>(position_.seed);
-    cursor_ = {};
-    saver_.loaded(-1);
-    take_loss_scale();
-    detail::take_updates(graph, position_, weights_, missed_);
-    workers_.run([&](RankType& rank) { rank.set_missed_steps(missed_); });
-    replicas().upload();
-  }
-
-  /// Goes on from the newest complete checkpoint in the folder of TrainerOptions::checkpoints, as
-  /// load() does; of several processes from the one that process 0 sees.
-  ///
-  ///   std::string const from = trainer.resume();  // then the epochs of the whole run
-  /// @returns its path; "" where there is none, and then nothing has changed
-  /// @throws FileError      it is damaged, or of another network; it is named, and may be removed
-  /// @throws ContractError  there is no folder in the options
-  std::string resume() {
-    expects(options_.checkpoints.on(),
-            "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");
-    std::int64_t const step = [&] {
-      auto const call = one_call_.begin("resume()", OneCall::trains);
-      meet("resume()");
-      return saver_.newest(workers_);
-    }();
-    if (step < 0) {
-      return {};
-    }
-    std::string path =
-        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
-    load(path);
-    saver_.loaded(step);
-    return path;
-  }
-
-  /// What this process has read of tensors in the last load() or resume(), and got from others.
-  [[nodiscard]] LoadedBytes const& loaded_bytes() const { return loaded_bytes_; }
-
-  /// Waits for the checkpoint of TrainerOptions::checkpoints that is being written, if one is.
-  /// @throws FileError  the last one was not written, and why
-  void await_checkpoint() {
-    auto const call = one_call_.begin("await_checkpoint()");
-    saver_.await();
-  }
-
-  /// Takes the parameters and statistics of a safetensors file, and nothing else of it, from F16,
-  /// BF16, F32 or F64; averages of weights are these weights, too.
-  /// @param names  where the file has other names: WeightNames, such as {.prefix = "module."}, or
-  ///               std::string(std::string_view), which gives the network's name
-  /// @returns the names of the file's other tensors, but for those of a checkpoint
-  /// @throws FileError  it lacks one, has one of another shape, a number too large, or two that
-  ///                    differ where this network shares one: nothing has changed
-  template <class Names = WeightNames>
-  std::vector<std::string> load_weights(std::string const& path, Names const& names = {}) {
-    auto const call = one_call_.begin("load_weights()", OneCall::trains);
-    meet("load_weights()");
-    auto loaded = replicas().load(path, [&] {
-      return read_parameters(path, graph, replicas().of(0, 0), replicas().of_ranks(), names);
-    });
-    replicas().upload();
-    return std::move(loaded.unused);
-  }
-
-  /// The parameters of replica number @p local of this process (all replicas have the same), in the
-  /// network's order, whichever ranks have them, to be read: set_parameter() writes one. A gradient
-  /// is that of the last step, a state one of the optimizer's. On Host these are views of the
-  /// memory; on a GPU copies, good until the next call for this replica; likewise what other
-  /// processes have of it, and then all of them must call it, and get the first replica's. With
-  /// ShardedState all call it, gradients and states are copies until the next step, and what a step
-  /// has updated elsewhere is there behind the next call. @p copy 1 is the second model, where the
-  /// strategy trains two.
-  [[nodiscard]] std::vector<NamedParameter<T>> parameters(int local = 0, int copy = 0) const {
-    auto const call = one_call_.begin("parameters()");
-    if (replicas().are_shared()) {
-      meet("parameters()");
-    }
-    replicas().fetch();
-    return replicas().of(local, copy);
-  }
-
-  /// Gives the parameter or statistic that parameters() calls @p name these numbers, in all
-  /// replicas, both models where the strategy trains two, and its running average. Optimizer states
-  /// stay as they are. All processes call it, with the same numbers.
-  ///
-  /// Cost: reads and writes the parameters and states of all devices.
-  /// @throws ContractError  the network has no parameter of this name, or it has another size
-  void set_parameter(std::string_view name, std::span<T const> values) {
-    auto const call = one_call_.begin("set_parameter()", OneCall::trains);
-    meet("set_parameter()");
-    replicas().set(detail::index_to_set(graph, name, values.size()), values);
-  }
-
-  /// Memory of one rank's tensors, as planned and allocated.
-  [[nodiscard]] MemoryReport memory(int rank = 0) const { return workers_.memory(rank); }
-
-  /// The learning rate that the next step takes, of parameters whose group does not scale it.
-  [[nodiscard]] double learning_rate() const { return learning_rate(position_.step); }
-
-  /// The epochs of a run of @p count that are not trained yet: after load() from the one that was
-  /// interrupted on, so that what a loop does once an epoch is done once.
-  ///
-  ///   trainer.resume();
-  ///   for (auto epoch : trainer.epochs(10)) {
-  ///     trainer.train(data.train(), epoch);
-  ///     std::printf("%f\n", trainer.evaluate(data.test()).loss);
-  ///   }
-  /// @throws ContractError  count is negative
-  [[nodiscard]] Epochs epochs(std::int64_t count) {
-    cursor_ = {};
-    return tandem::epochs(count, position_.epoch);
-  }
-
-  /// A Plateau whose count this trainer's checkpoints keep. After load() a program makes its
-  /// Plateaus in the order in which the run that was saved made them, before load() or after it.
-  /// @throws ContractError  an option is out of range, or it is the fifth
-  [[nodiscard]] Plateau plateau(PlateauOptions const& plateau_options = {}) {
-    expects(
-        plateaus_ < position_.plateaus.size(),
-        "plateau(): a trainer has at most 4, which its checkpoints keep; make each of them once, "
-        "before the loop over epochs");
-    return Plateau{position_.plateaus[plateaus_++], position_.step, plateau_options};
-  }
-
-  /// From the next step on @p rate stands in place of the optimizer's learning rate; schedule and
-  /// groups go on to scale it. Checkpoints keep it.
-  /// @throws ContractError  it is not a finite number of 0 or more
-  void set_learning_rate(double rate) {
-    expects(detail::is_rate(rate), "set_learning_rate(rate): give a finite number of 0 or more");
-    position_.learning_rate = rate;
-  }
-
-  [[nodiscard]] TrainingPosition const& position() const { return position_; }
-
-  /// Says where a loop of step()s stands, as checkpoints keep it: in which epoch, counted from 0,
-  /// and on how many samples of it has been trained. train() does so by itself.
-  /// @throws ContractError  one is negative
-  void set_position(std::int64_t epoch, std::int64_t samples = 0) {
-    expects(epoch >= 0 && samples >= 0, "set_position(epoch, samples): both are counted from 0");
-    position_.epoch = epoch;
-    position_.position = samples;
-    cursor_ = {};
-  }
-  [[nodiscard]] TrainerOptions const& options() const { return options_; }
-  [[nodiscard]] Workers& workers() { return workers_; }
+  [[nodiscard]] Workers& workers() { return static_cast<Workers&>(this->group()); }
 
  private:
-  static constexpr int copies = ProgramType::map.copies;
   static constexpr bool reads_and_writes_tokens =
       is_of_criterion<LossType> && graph.node[0].limit > 0;
-  // Whether a checkpoint has two models.
-  static constexpr bool has_two = Replicas<ProgramType, Workers>::has_two;
 
-  // Where the checkpoint had none, or this trainer scales no loss, training begins anew with it.
-  void take_loss_scale() {
-    if (!options_.loss_scaling->on() || !position_.scaling.on()) {
-      position_.scaling = {.scale = static_cast<float>(options_.loss_scaling->initial)};
-    }
-    workers_.run([&](RankType& rank) { rank.set_loss_scale(position_.scaling); });
+  TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
+      TrainerOptions const& options) {
+    ImportedTable const table = table_for<ProgramType>(options);
+    auto workers = std::make_unique<Workers>(
+        make_rank_options<ProgramType>(options, table),
+        TransportOptions{.timeout = options.timeout, .world = options.world}, options.on_stall);
+    agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
+    return workers;
   }
-
-  // Whether there are averages of the weights by now.
-  [[nodiscard]] bool has_averages() const { return options_.average.on() && position_.step > 0; }
-
-  [[nodiscard]] double learning_rate(std::int64_t step) const {
-    return learning_rate_at(options_, step, position_.learning_rate);
-  }
-
-  // Whether this process is the one that prints and writes.
-  [[nodiscard]] bool leads() const { return options_.world.process == 0; }
-
-  // All processes make this call, of the same things: what they differ in is said before it begins.
-  void meet(char const* call, detail::Statements const& what = {}) const {
-    agree_on_call(workers_, options_.world, call, what);
-  }
-  [[nodiscard]] detail::Statements where() const {
-    detail::Statements all;
-    all.add("the number of steps done", position_.step);
-    all.add("the number of epochs done", position_.epoch);
-    all.add("the number of samples done of the epoch", position_.position);
-    return all;
-  }
-  static detail::Statements of_data(std::int64_t size, WhichModel which) {
-    detail::Statements all;
-    all.add("the number of samples", size).add("the number of the model", static_cast<int>(which));
-    return all;
-  }
-  // At the 1st, 2nd, 4th, ... of the program's own steps, and each 256th: a meeting takes time.
-  void meet_at_some_steps(std::size_t numbers) {
-    std::int64_t const step = options_.world.processes > 1 ? ++own_steps_ : 0;
-    if (step % 256 == 0 ? step > 0 : (step & (step - 1)) == 0) {
-      meet("step()",
-           where().add("the number of inputs", numbers).add("the learning rate", learning_rate()));
-    }
-  }
-
-  using Saver = CheckpointSaver<ProgramType, Workers>;
-  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
-  using StepBatchType = typename Batches::Type;
 
   StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
                               Sequences const& sequences) const {
     return Batches::of(x, targets, sequences,
-                       check_batch<ProgramType, LossType>(x, targets, sequences, options_.batch,
-                                                          workers_.batching()));
+                       check_batch<ProgramType, LossType>(
+                           x, targets, sequences, this->options().batch, this->group().batching()));
   }
 
-  template <Dataset D, class Watch>
-  EpochResult train_epoch(D const& data, Epoch epoch, Progress const& progress,
-                          Watch const& watch) {
-    static_assert(TargetsFit<D, LossType>::value);
-    auto const call = one_call_.begin("train()", OneCall::trains);
-    meet("train()", where()
-                        .add("the epoch of the call", epoch.index)
-                        .add("the number of samples", static_cast<std::int64_t>(data.size()))
-                        .add("the learning rate", learning_rate()));
-    check_dataset<ProgramType, LossType>(data);
-    first_lines_.print(progress, Computes<Used>::with(), workers_.mesh().size(), options_.world);
-    return EpochLoop<Batches, Workers, Saver>{workers_, options_, position_,
-                                              cursor_,  queue_,   saver_}
-        .run(data, epoch, progress, watch, call);
+  template <Dataset D>
+  static DataSourceOf<D, In> source_of(D const& data) {
+    static_assert(TargetsFit<D, LossType>::value && InputsFit<ProgramType, D>::value);
+    return DataSourceOf<D, In>{data};
   }
 
-  /// Queues one step; its result comes from collect_step(), in order.
-  void queue_step(StepBatchType const& batch, bool traced = false) {
-    Batches::check(batch);
-    queue_.push(workers_, options_, position_, batch, traced);
+  template <Dataset D>
+  EpochResult train_watched(D const& data, Epoch epoch, Progress const& progress,
+                            typename Core::Watch const* watch) {
+    auto source = source_of(data);
+    return this->train_on(source, epoch, progress, watch);
   }
-  template <class BadSample>
-  StepResult collect_step(BadSample const& bad_sample) {
-    return Batches::named(queue_.pop(workers_, position_, bad_sample));
-  }
-
-  StepResult forward(StepBatchType const& batch) {
-    StepState const state{.seed = options_.seed, .step = position_.step};
-    return Batches::named(workers_.run([&](RankType& rank) { return rank.forward(state, batch); },
-                                       WorkKind::computes));
-  }
-
-  /// f(batch) of each batch, in evaluation mode, that check(step batch) has taken.
-  template <Dataset D, class Check, class F>
-  void for_batches(D const& data, Check const& check, F const& f) {
-    static_assert(TargetsFit<D, LossType>::value);
-    check_dataset<ProgramType, LossType>(data);
-    LoaderOptions order = evaluation_order(options_);
-    if constexpr (ProgramType::stateful) {
-      order = in_streams(order, data, false);
-    }
-    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
-    Loader<D, In> loader{data, order};
-    auto const next = [&](Batch<In, Target>& batch) {
-      return with_part(workers_, order.parts, [&] {
-        bool const is_one = loader.next(batch);
-        if (is_one) {
-          check(Batches::of(batch), loader.names(batch));
-        }
-        return is_one;
-      });
-    };
-    for (Batch<In, Target> batch; next(batch);) {
-      f(batch);
-    }
-  }
-
-  /// f(batch, outputs) of each batch, in evaluation mode and without targets.
-  template <Dataset D, class Check, class F>
-  void for_outputs(D const& data, Check const& check, F const& f) {
-    auto memory = zeros<T>(std::min<std::int64_t>(options_.batch, data.size()) * output.elements(),
-                           "the outputs of a batch");
-    for_batches(data, check, [&](Batch<In, Target> const& batch) {
-      StepBatchType own = Batches::of(batch);
-      own.targets = nullptr;
-      own.begins = batch.first == 0;
-      own.outputs = memory.data();
-      forward(own);
-      f(batch, std::span<T const>{memory});
-    });
-  }
-
-  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
-
-  TrainerOptions options_;
-  ImportedTable table_;
-  TrainingPosition position_;
-  std::shared_ptr<std::vector<WeightUpdates>> weights_ = detail::weights_of(graph, options_.groups);
-  std::vector<std::int64_t> missed_ =
-      std::vector<std::int64_t>(static_cast<std::size_t>(graph.parameters));
-  LoadedBytes loaded_bytes_;
-  EpochCursor cursor_;
-  std::size_t plateaus_ = 0;  // that plateau() has made
-  FirstLines first_lines_;
-  std::int64_t own_steps_ = 0;  // of several processes
-  mutable Workers workers_;
-  mutable OneCall one_call_;
-  StepQueue<Workers> queue_;
-  mutable Saver saver_{options_};
 };
 
 }  // namespace tandem
@@ -68002,7 +68606,7 @@ class Predictor<Net, Backend> {
     workers_.run([&](RankType& rank) { return rank.forward({}, batch); }, WorkKind::computes);
   }
 
-  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
+  [[nodiscard]] auto replicas() const { return Replicas<Batch>{workers_}; }
 
   TrainerOptions options_;
   mutable Workers workers_;
@@ -75456,10 +76060,8 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
 
 // Messages between threads.
-#define TANDEM_MESSAGES_OF(T)                                                                   \
-  TANDEM_INSTANCE void ThreadsCommunicator::send(std::span<T const>, int, host::Queue&, Label); \
-  TANDEM_INSTANCE void ThreadsCommunicator::receive(std::span<T>, int, host::Queue&, Label);    \
-  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum,   \
+#define TANDEM_MESSAGES_OF(T)                                                                 \
+  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
                                                        host::Queue&, Label);
 
 // What a rank has of its backend alone.
@@ -75470,6 +76072,16 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                    \
   TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                     \
   TANDEM_INSTANCE class StepSums<__VA_ARGS__>;
+
+// A trainer but for its network, its strategy and its dataset, by the type of its steps.
+#define TANDEM_STEPS_OF(...)                          \
+  TANDEM_INSTANCE class StepStream<__VA_ARGS__>;      \
+  TANDEM_INSTANCE class WorkerGroup<__VA_ARGS__>;     \
+  TANDEM_INSTANCE class Replicas<__VA_ARGS__>;        \
+  TANDEM_INSTANCE class StepQueue<__VA_ARGS__>;       \
+  TANDEM_INSTANCE class CheckpointSaver<__VA_ARGS__>; \
+  TANDEM_INSTANCE class EpochLoop<__VA_ARGS__>;       \
+  TANDEM_INSTANCE class TrainerCore<__VA_ARGS__>;
 
 namespace tandem {
 
@@ -75485,6 +76097,17 @@ TANDEM_WEIGHTS_OF(float)
 TANDEM_WEIGHTS_OF(double)
 TANDEM_MEMORY_OF(float, float)
 TANDEM_MEMORY_OF(double, double)
+TANDEM_INSTANCE class BatchLoader<float, std::int32_t>;
+TANDEM_INSTANCE class BatchLoader<float, float>;
+TANDEM_INSTANCE class BatchLoader<double, std::int32_t>;
+TANDEM_INSTANCE class BatchLoader<double, float>;
+TANDEM_INSTANCE class BatchLoader<std::int32_t, std::int32_t>;
+TANDEM_STEPS_OF(StepBatch<float, std::int32_t, float>)
+TANDEM_STEPS_OF(StepBatch<float, std::int32_t, std::int32_t>)
+TANDEM_STEPS_OF(StepBatch<float, float, float>)
+TANDEM_STEPS_OF(StepBatch<double, std::int32_t, double>)
+TANDEM_STEPS_OF(StepBatch<double, std::int32_t, std::int32_t>)
+TANDEM_STEPS_OF(StepBatch<double, float, double>)
 
 #if defined(TANDEM_ONEDNN)
 TANDEM_MEMORY_OF(BFloat16, float)
@@ -75499,6 +76122,7 @@ TANDEM_CHANNELS_OF(BFloat16)
 
 }  // namespace tandem
 
+#undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_MESSAGES_OF
 #undef TANDEM_ONEDNN_OPS_OF
@@ -75594,4 +76218,5 @@ TANDEM_CHANNELS_OF(BFloat16)
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_RANK_OF
+#undef TANDEM_STEPS_OF
 #undef TANDEM_WEIGHTS_OF

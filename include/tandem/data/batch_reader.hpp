@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/function_ref.hpp>
 #include <tandem/data/buckets.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/epoch_order.hpp>
@@ -68,9 +69,34 @@ struct BatchSlot {
   }
 };
 
-/// Reads samples of a dataset into a BatchSlot, one behind the other.
+/// Reads samples into a BatchSlot, one behind the other.
+template <class Scalar, class Target>
+class SampleReader {
+ public:
+  using Slot = BatchSlot<Scalar, Target>;
+  using Order = EpochOrder;
+
+  virtual ~SampleReader() = default;
+
+  /// Of the longest sample.
+  [[nodiscard]] virtual std::size_t sample_bytes() const = 0;
+
+  /// Memory for @p samples of them, and the lengths of a batch of @p all.
+  virtual void allocate(Slot& slot, std::size_t samples, std::size_t all) const = 0;
+
+  /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
+  virtual void prepare(Slot& slot, Order const& order) const = 0;
+
+  /// Reads samples [begin, end) of a slot that is prepared, all of its part; several readers may,
+  /// each its own.
+  /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
+  virtual bool read(Slot& slot, Order const& order, int begin, int end,
+                    FunctionRef<bool(std::int64_t)> goes_on) = 0;
+};
+
+/// Those of a dataset.
 template <Dataset D, class Scalar>
-class BatchReader {
+class BatchReader final : public SampleReader<Scalar, typename D::Target> {
  public:
   using Target = typename D::Target;
   using Input = DataInput<D>;
@@ -91,13 +117,11 @@ class BatchReader {
     }
   }
 
-  /// Of the longest sample.
-  [[nodiscard]] std::size_t sample_bytes() const {
+  [[nodiscard]] std::size_t sample_bytes() const override {
     return (elements_ + second_) * sizeof(Scalar) + targets_ * sizeof(Target);
   }
 
-  /// Memory for @p samples of them, and the lengths of a batch of @p all.
-  void allocate(Slot& slot, std::size_t samples, std::size_t all) const {
+  void allocate(Slot& slot, std::size_t samples, std::size_t all) const override {
     slot.x.resize(samples * elements_);
     slot.y.resize(samples * targets_);
     slot.lengths.resize(SequenceDataset<D> || PairDataset<D> ? all : 0);
@@ -105,8 +129,7 @@ class BatchReader {
     slot.second_lengths.resize(PairDataset<D> ? all : 0);
   }
 
-  /// Notes how long the slot.size samples are that begin at position slot.first of @p order.
-  void prepare(Slot& slot, Order const& order) const {
+  void prepare(Slot& slot, Order const& order) const override {
     if constexpr (PairDataset<D>) {
       slot.time = longest(
           slot, order, data_.shape()[0], [this](std::int64_t index) { return data_.length(index); },
@@ -119,11 +142,8 @@ class BatchReader {
     }
   }
 
-  /// Reads samples [begin, end) of a slot that is prepared, all of its part; several readers may,
-  /// each its own.
-  /// @param goes_on  goes_on(position) before each sample; no: told to stop, and this gives false
-  template <class GoesOn>
-  bool read(Slot& slot, Order const& order, int begin, int end, GoesOn const& goes_on) {
+  bool read(Slot& slot, Order const& order, int begin, int end,
+            FunctionRef<bool(std::int64_t)> goes_on) override {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       std::int64_t const position = slot.first + static_cast<std::int64_t>(i);
       if (!goes_on(position)) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/data/dataset.hpp>
 #include <tandem/data/epoch_order.hpp>
@@ -126,6 +127,8 @@ template <Dataset D>
   return false;
 }
 
+TANDEM_ONCE EpochOrder order_without_buckets(std::int64_t size, LoaderOptions const& options);
+
 }  // namespace detail
 
 /// Bytes of what epoch_order() gives: 8 a sample where that is a table, else none.
@@ -142,21 +145,16 @@ template <Dataset D>
 /// @throws std::bad_alloc
 template <Dataset D>
 [[nodiscard]] EpochOrder epoch_order(D const& data, LoaderOptions const& options) {
-  if (epoch_order_bytes(data, options) == 0) {
-    return options.shuffle ? EpochOrder{KeyedPermutation{data.size(), options.seed, options.epoch}}
-                           : EpochOrder{data.size()};
-  }
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
   if constexpr (BucketedDataset<D>) {
     if (detail::is_in_buckets(data, options)) {
+      std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
       bucketed_order(
           order, [&](std::int64_t sample) { return detail::bucket_of_sample(data, sample); },
           data.buckets(), options.batch, options.seed, options.epoch);
       return EpochOrder{std::move(order)};
     }
   }
-  shuffled_order(order, options.seed, options.epoch);
-  return EpochOrder{std::move(order)};
+  return detail::order_without_buckets(data.size(), options);
 }
 
 /// The share of the rows of an epoch's batches, of both inputs if there are two, that is padding;
@@ -191,3 +189,23 @@ template <Dataset D>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE EpochOrder order_without_buckets(std::int64_t size, LoaderOptions const& options) {
+  if (!options.shuffle) {
+    return EpochOrder{size};
+  }
+  if (size > EpochOrder::most_in_table) {
+    return EpochOrder{KeyedPermutation{size, options.seed, options.epoch}};
+  }
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  shuffled_order(order, options.seed, options.epoch);
+  return EpochOrder{std::move(order)};
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -207,10 +207,8 @@
   TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
 
 // Messages between threads.
-#define TANDEM_MESSAGES_OF(T)                                                                   \
-  TANDEM_INSTANCE void ThreadsCommunicator::send(std::span<T const>, int, host::Queue&, Label); \
-  TANDEM_INSTANCE void ThreadsCommunicator::receive(std::span<T>, int, host::Queue&, Label);    \
-  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum,   \
+#define TANDEM_MESSAGES_OF(T)                                                                 \
+  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
                                                        host::Queue&, Label);
 
 // What a rank has of its backend alone.
@@ -221,6 +219,16 @@
   TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                    \
   TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                     \
   TANDEM_INSTANCE class StepSums<__VA_ARGS__>;
+
+// A trainer but for its network, its strategy and its dataset, by the type of its steps.
+#define TANDEM_STEPS_OF(...)                          \
+  TANDEM_INSTANCE class StepStream<__VA_ARGS__>;      \
+  TANDEM_INSTANCE class WorkerGroup<__VA_ARGS__>;     \
+  TANDEM_INSTANCE class Replicas<__VA_ARGS__>;        \
+  TANDEM_INSTANCE class StepQueue<__VA_ARGS__>;       \
+  TANDEM_INSTANCE class CheckpointSaver<__VA_ARGS__>; \
+  TANDEM_INSTANCE class EpochLoop<__VA_ARGS__>;       \
+  TANDEM_INSTANCE class TrainerCore<__VA_ARGS__>;
 
 namespace tandem {
 
@@ -236,6 +244,17 @@ TANDEM_WEIGHTS_OF(float)
 TANDEM_WEIGHTS_OF(double)
 TANDEM_MEMORY_OF(float, float)
 TANDEM_MEMORY_OF(double, double)
+TANDEM_INSTANCE class BatchLoader<float, std::int32_t>;
+TANDEM_INSTANCE class BatchLoader<float, float>;
+TANDEM_INSTANCE class BatchLoader<double, std::int32_t>;
+TANDEM_INSTANCE class BatchLoader<double, float>;
+TANDEM_INSTANCE class BatchLoader<std::int32_t, std::int32_t>;
+TANDEM_STEPS_OF(StepBatch<float, std::int32_t, float>)
+TANDEM_STEPS_OF(StepBatch<float, std::int32_t, std::int32_t>)
+TANDEM_STEPS_OF(StepBatch<float, float, float>)
+TANDEM_STEPS_OF(StepBatch<double, std::int32_t, double>)
+TANDEM_STEPS_OF(StepBatch<double, std::int32_t, std::int32_t>)
+TANDEM_STEPS_OF(StepBatch<double, float, double>)
 
 #if defined(TANDEM_ONEDNN)
 TANDEM_MEMORY_OF(BFloat16, float)
@@ -250,6 +269,7 @@ TANDEM_CHANNELS_OF(BFloat16)
 
 }  // namespace tandem
 
+#undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_MESSAGES_OF
 #undef TANDEM_ONEDNN_OPS_OF

@@ -102,13 +102,13 @@ TANDEM_ONCE TANDEM_COLD void state(Statements& all, TrainerOptions const& option
 template <class Workers>
 TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements const& own,
                        char const* advice) {
-  using RankType = typename Workers::RankType;
-  if constexpr (requires(RankType & rank) { rank.pass_on({}, 0, {}); }) {  // else one process
-    detail::WorkersAsProcesses<Workers> group{workers, world};
-    if (std::string const text = detail::disagreement(group, own); !text.empty()) {
-      workers.leave_in_order();
-      throw ContractError{text + advice};
-    }
+  if (workers.facts().asynchronous) {  // of which there is one process
+    return;
+  }
+  detail::WorkersAsProcesses<Workers> group{workers, world};
+  if (std::string const text = detail::disagreement(group, own); !text.empty()) {
+    workers.leave_in_order();
+    throw ContractError{text + advice};
   }
 }
 

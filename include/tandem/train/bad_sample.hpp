@@ -13,10 +13,7 @@
 #include <string>
 
 #include <tandem/core/finite.hpp>
-#include <tandem/data/batch_reader.hpp>
-#include <tandem/data/buckets.hpp>
-#include <tandem/data/dataset.hpp>
-#include <tandem/data/loader.hpp>
+#include <tandem/data/sample_source.hpp>
 
 namespace tandem {
 
@@ -53,26 +50,24 @@ std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std:
   return found;
 }
 
-/// The same of the batch that a Loader of @p data begins with, whose samples are read once more,
+/// The same of the batch that a loader of @p data begins with, whose samples are read once more,
 /// and named by their index in the dataset; "" where that fails.
 /// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
-template <Dataset D>
-std::string bad_sample_of(D const& data, LoaderOptions const& options) {
-  using In = DataInput<D>;
-  using Target = typename D::Target;
+template <class In, class Target>
+std::string bad_sample_of(SampleSource<In, Target> const& data, LoaderOptions const& options) {
   if constexpr (std::floating_point<In> || std::floating_point<Target>) {
     try {
-      EpochOrder const order = epoch_order(data, options);
-      BatchReader<D, In> reader{data, options.augment, options.seed, options.epoch};
+      EpochOrder const order = data.order(options);
+      auto const reader = data.reader(options);
       BatchSlot<In, Target> one;
-      reader.allocate(one, 1, 1);
+      reader->allocate(one, 1, 1);
       one.size = 1;
       one.part = {0, 1};
       std::int64_t const end = std::min<std::int64_t>(options.first + options.batch, data.size());
       for (std::int64_t position = options.first; position < end; ++position) {
         one.first = position;
-        reader.prepare(one, order);
-        reader.read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
+        reader->prepare(one, order);
+        reader->read(one, order, 0, 1, [](std::int64_t /*position*/) { return true; });
         std::int64_t const index = order[position];
         auto const x = std::span<In const>{one.x}.first(
             static_cast<std::size_t>(data.shape().elements(one.time)));

@@ -6,13 +6,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <type_traits>
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/core/function_ref.hpp>
 #include <tandem/data/loader.hpp>
 #include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/saver.hpp>
+#include <tandem/train/data_source.hpp>
 #include <tandem/train/epoch_cursor.hpp>
 #include <tandem/train/one_call.hpp>
 #include <tandem/train/options/batch_check.hpp>
@@ -22,142 +24,48 @@
 #include <tandem/train/over_processes.hpp>
 #include <tandem/train/progress.hpp>
 #include <tandem/train/ranks/step_queue.hpp>
+#include <tandem/train/step_batches.hpp>
 #include <tandem/train/step_report.hpp>
 
 namespace tandem {
 
-/// The watch of a loop that nobody watches: it may queue a step before the last one's result.
-struct NoWatch {};
-
 /// Made by a trainer for one call, of its own parts; it has checked the data.
-/// @tparam Batches  StepBatches of the trainer
-/// @tparam Saver    its CheckpointSaver
-template <class Batches, class Workers, class Saver>
+/// @tparam StepType  StepBatch
+template <class StepType>
 class EpochLoop {
-  using In = typename Batches::In;
-  using Target = typename Batches::Target;
-
  public:
-  EpochLoop(Workers& workers, TrainerOptions const& options, TrainingPosition& position,
-            EpochCursor& cursor, StepQueue<Workers>& queue, Saver& saver)
-      : workers_{workers},
+  using Workers = WorkerGroup<StepType>;
+  using Data = DataSource<typename StepType::Input, typename StepType::TargetType>;
+  /// Called after each step: whether to stop.
+  using Watch = FunctionRef<bool(StepReport const&)>;
+
+  EpochLoop(StepFacts<StepType> const& facts, Workers& workers, TrainerOptions const& options,
+            TrainingPosition& position, EpochCursor& cursor, StepQueue<StepType>& queue,
+            CheckpointSaver<StepType>& saver)
+      : facts_{facts},
+        workers_{workers},
         options_{options},
         position_{position},
         cursor_{cursor},
         queue_{queue},
         saver_{saver} {}
 
-  /// @param watch  watch(StepReport), whether to stop, after each step; or NoWatch
+  /// @param watch  null: nobody watches, and a step may be queued before the last one's result
   /// @param call   lent to the watch
-  template <class D, class Watch>
-  TANDEM_COLD EpochResult run(D const& data, Epoch epoch, Progress const& progress,
-                              Watch const& watch, OneCall::Scope const& call) {
-    EpochCursor cursor = cursor_;
-    std::int64_t const index = cursor.place(epoch);
-    std::int64_t const done = index == position_.epoch ? position_.position : 0;
-    if (index >= position_.epoch) {
-      check_epoch(Batches::graph, data.size(), done, options_.batch, options_.drop_last,
-                  workers_.batching());
-    }
-    cursor_ = cursor;
-    ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch,
-                      data.size()};
-    if (index < position_.epoch) {
-      cursor_.skip(epoch);
-      line.skip();
-      return {};
-    }
-    if (index > position_.epoch) {
-      position_.epoch = index;
-      position_.position = 0;
-    }
-    foresee(epoch, data.size(), done);
-    cursor_.begin();
-    begin_states(data);
-    line.leave_out(position_.position);
-    LoaderOptions order = order_of(data, index);
-    order.parts = parts_to_read<Batches>(workers_, options_.world.processes);
-    Loader<D, In> loader{data, order};
-    auto const next = [&](Batch<In, Target>& batch) {
-      return with_part(workers_, order.parts, [&] {
-        bool const is_one = loader.next(batch);
-        if (is_one) {
-          Batches::check(Batches::of(batch), loader.names(batch));
-        }
-        return is_one;
-      });
-    };
-    EpochResult result;
-    auto const start = std::chrono::steady_clock::now();
-    StepResult last;
-    auto const collect = [&] {
-      last = Batches::named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
-        return bad_sample_of(data, training_order(options_, index, position_.position));
-      }));
-      add(result, last, start);
-      line.step(mean(result));
-    };
-    Drain const drain{*this};
-    for (Batch<In, Target> batch; !result.stopped && next(batch);) {
-      if (queue_.full()) {
-        collect();
-      }
-      queue_.push(workers_, options_, position_, Batches::of(batch));
-      position_.position = batch.first + batch.size;
-      if constexpr (!std::is_same_v<Watch, NoWatch>) {
-        double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
-        collect();
-        auto const others = call.lend();
-        result.stopped = watch(report_of(last, rate, data.size(), result.seconds));
-      }
-      if (saver_.on()) {
-        saver_.look();
-        if (saver_.looks(position_.step)) {
-          while (!queue_.empty()) {
-            collect();
-          }
-          saver_.obey(workers_, position_);
-        }
-      }
-    }
-    while (!queue_.empty()) {
-      collect();
-    }
-    workers_.drain();
-    if (result.stopped) {
-      cursor_.stop(epoch);
-    } else {
-      position_.epoch = index + 1;
-      position_.position = 0;
-      cursor_.done(epoch);
-    }
-    line.finish(mean(result));
-    return mean(result);
-  }
+  TANDEM_COLD EpochResult run(Data& data, Epoch epoch, Progress const& progress, Watch const* watch,
+                              OneCall::Scope const& call);
 
  private:
   // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
-  template <class D>
-  void begin_states([[maybe_unused]] D const& data) {
-    if constexpr (Workers::stateful) {
-      bool goes_on = position_.position > 0;
-      if constexpr (requires { D::epochs_go_on; }) {
-        goes_on = goes_on || D::epochs_go_on;
-      }
-      if (!goes_on) {
-        workers_.run([](auto& rank) { rank.reset_states(); });
-        position_.streams = 0;
-      }
+  void begin_states(Data const& data) {
+    if (workers_.facts().stateful && position_.position == 0 && !data.epochs_go_on()) {
+      workers_.run([](auto& rank) { rank.reset_states(); });
+      position_.streams = 0;
     }
   }
-  template <class D>
-  LoaderOptions order_of(D const& data, std::int64_t index) const {
+  [[nodiscard]] LoaderOptions order_of(Data const& data, std::int64_t index) const {
     LoaderOptions const order = training_order(options_, index, position_.position);
-    if constexpr (Workers::stateful) {
-      return in_streams(order, data, true);
-    } else {
-      return order;
-    }
+    return workers_.facts().stateful ? data.in_streams(order, true) : order;
   }
 
   // How long the run will be, as the caller's loop says.
@@ -196,12 +104,99 @@ class EpochLoop {
     ~Drain() { loop.queue_.drain(loop.workers_, loop.position_); }
   };
 
+  StepFacts<StepType> const& facts_;
   Workers& workers_;
   TrainerOptions const& options_;
   TrainingPosition& position_;
   EpochCursor& cursor_;
-  StepQueue<Workers>& queue_;
-  Saver& saver_;
+  StepQueue<StepType>& queue_;
+  CheckpointSaver<StepType>& saver_;
 };
+
+template <class StepType>
+EpochResult EpochLoop<StepType>::run(Data& data, Epoch epoch, Progress const& progress,
+                                     Watch const* watch, OneCall::Scope const& call) {
+  using DataBatch = Batch<typename StepType::Input, typename StepType::TargetType>;
+  EpochCursor cursor = cursor_;
+  std::int64_t const index = cursor.place(epoch);
+  std::int64_t const done = index == position_.epoch ? position_.position : 0;
+  if (index >= position_.epoch) {
+    check_epoch(workers_.facts().network, data.size(), done, options_.batch, options_.drop_last,
+                workers_.batching());
+  }
+  cursor_ = cursor;
+  ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch, data.size()};
+  if (index < position_.epoch) {
+    cursor_.skip(epoch);
+    line.skip();
+    return {};
+  }
+  if (index > position_.epoch) {
+    position_.epoch = index;
+    position_.position = 0;
+  }
+  foresee(epoch, data.size(), done);
+  cursor_.begin();
+  begin_states(data);
+  line.leave_out(position_.position);
+  LoaderOptions order = order_of(data, index);
+  order.parts = parts_to_read(workers_, facts_.in_parts, options_.world.processes);
+  BatchLoader<typename StepType::Input, typename StepType::TargetType> loader{data, order};
+  auto const next = [&](DataBatch& batch) {
+    return with_part(workers_, order.parts, [&] {
+      bool const is_one = loader.next(batch);
+      if (is_one) {
+        facts_.check(step_of<StepType>(batch), loader.names(batch));
+      }
+      return is_one;
+    });
+  };
+  EpochResult result;
+  auto const start = std::chrono::steady_clock::now();
+  StepResult last;
+  auto const collect = [&] {
+    last = facts_.named(queue_.pop(workers_, position_, [&] {  // position_: of before the step
+      return bad_sample_of(data, training_order(options_, index, position_.position));
+    }));
+    add(result, last, start);
+    line.step(mean(result));
+  };
+  Drain const drain{*this};
+  for (DataBatch batch; !result.stopped && next(batch);) {
+    if (queue_.full()) {
+      collect();
+    }
+    queue_.push(workers_, options_, position_, step_of<StepType>(batch));
+    position_.position = batch.first + batch.size;
+    if (watch != nullptr) {
+      double const rate = learning_rate_at(options_, position_.step - 1, position_.learning_rate);
+      collect();
+      auto const others = call.lend();
+      result.stopped = (*watch)(report_of(last, rate, data.size(), result.seconds));
+    }
+    if (saver_.on()) {
+      saver_.look();
+      if (saver_.looks(position_.step)) {
+        while (!queue_.empty()) {
+          collect();
+        }
+        saver_.obey(workers_, position_);
+      }
+    }
+  }
+  while (!queue_.empty()) {
+    collect();
+  }
+  workers_.drain();
+  if (result.stopped) {
+    cursor_.stop(epoch);
+  } else {
+    position_.epoch = index + 1;
+    position_.position = 0;
+    cursor_.done(epoch);
+  }
+  line.finish(mean(result));
+  return mean(result);
+}
 
 }  // namespace tandem

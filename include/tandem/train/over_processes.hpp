@@ -20,10 +20,11 @@ namespace tandem {
 
 /// The part of each batch that one of @p processes reads: what its ranks take, where they need no
 /// more of it.
-/// @tparam Batches  StepBatches; @p workers must live as long as what is made of the result
-template <class Batches, class Workers>
-BatchParts parts_to_read(Workers const& workers, int processes) {
-  if (!Batches::in_parts || processes == 1) {
+/// @param in_parts  StepBatches::in_parts
+/// @param workers   lives as long as what is made of the result
+template <class Workers>
+BatchParts parts_to_read(Workers const& workers, bool in_parts, int processes) {
+  if (!in_parts || processes == 1) {
     return {};
   }
   return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
@@ -64,21 +65,22 @@ void for_own_samples(Workers const& workers, int size, F const& f) {
 template <class Workers, class T>
 void add_over_processes(Workers& workers, std::span<T> numbers) {
   using RankType = typename Workers::RankType;
-  if constexpr (requires(RankType & rank) { rank.add_up({}); }) {  // of others there is one process
-    constexpr std::size_t most = std::size_t{1} << 20;
-    for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
-      auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
-      std::vector<double> sums(part.begin(), part.end());
-      workers.run(
-          [&](RankType& rank) {
-            std::vector<double> none(part.size());
-            bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
-            rank.add_up(is_first ? std::span{sums} : std::span{none});
-          },
-          WorkKind::computes);
-      std::transform(sums.begin(), sums.end(), part.begin(),
-                     [](double sum) { return static_cast<T>(sum); });
-    }
+  if (workers.facts().asynchronous) {  // of which there is one process
+    return;
+  }
+  constexpr std::size_t most = std::size_t{1} << 20;
+  for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+    auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+    std::vector<double> sums(part.begin(), part.end());
+    workers.run(
+        [&](RankType& rank) {
+          std::vector<double> none(part.size());
+          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+          rank.add_up(is_first ? std::span{sums} : std::span{none});
+        },
+        WorkKind::computes);
+    std::transform(sums.begin(), sums.end(), part.begin(),
+                   [](double sum) { return static_cast<T>(sum); });
   }
 }
 

@@ -11,12 +11,11 @@
 #include <string>
 #include <vector>
 
-#include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
-#include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/schedule/table/action.hpp>
+#include <tandem/train/ranks/group_transport.hpp>
 #include <tandem/train/ranks/watch.hpp>
 
 namespace tandem {
@@ -26,15 +25,7 @@ namespace tandem {
 class ProgressWords {
  public:
   /// @param transport  outlives this
-  template <class Transport>
-  explicit ProgressWords(Transport& transport)
-      : own_(static_cast<std::size_t>(transport.local_ranks())) {
-    for (int local = 0; local < transport.local_ranks(); ++local) {
-      auto* const board = transport.progress(transport.first_rank() + local);
-      used_.push_back(board != nullptr ? board : &own_[used_.size()].word);
-      used_.back()->store(at_no_action, std::memory_order_relaxed);
-    }
-  }
+  TANDEM_ONCE explicit ProgressWords(GroupTransport& transport);
 
   ProgressWords(ProgressWords const&) = delete;
   ProgressWords& operator=(ProgressWords const&) = delete;
@@ -60,26 +51,28 @@ class ProgressWords {
   return limit.count() == 0 ? std::chrono::hours{8760} : limit;
 }
 
-/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Program>
-TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall = {}) {
-  options.on_stall = on_stall;
-  options.timeout = transport_timeout(options.timeout);
-  options.groups = RankGroups<Program>{replicas}.list();
-  options.ranks = Program::mesh_of(replicas).size();
-  options.describe_progress = [](int /*rank*/, std::uint64_t action) {
-    std::string const text = in_words(unpack_action(action));
-    return text.empty() ? "at no action" : "at " + text;
-  };
-  return options;
-}
+/// A rank's word in a transport's messages.
+TANDEM_ONCE std::string describe_action(int rank, std::uint64_t action);
 
 }  // namespace tandem
 
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE ProgressWords::ProgressWords(GroupTransport& transport)
+    : own_(static_cast<std::size_t>(transport.local_ranks())) {
+  for (int local = 0; local < transport.local_ranks(); ++local) {
+    auto* const board = transport.progress(transport.first_rank() + local);
+    used_.push_back(board != nullptr ? board : &own_[used_.size()].word);
+    used_.back()->store(at_no_action, std::memory_order_relaxed);
+  }
+}
+
+TANDEM_ONCE std::string describe_action(int /*rank*/, std::uint64_t action) {
+  std::string const text = in_words(unpack_action(action));
+  return text.empty() ? "at no action" : "at " + text;
+}
 
 TANDEM_ONCE RankWords ProgressWords::reader() const {
   return {.read =

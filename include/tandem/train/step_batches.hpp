@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include <tandem/data/batch_reader.hpp>
 #include <tandem/engine/step/state.hpp>
@@ -15,6 +17,43 @@
 #include <tandem/train/options/batch_check.hpp>
 
 namespace tandem {
+
+/// What a loop over steps knows of a network, its loss and its metrics, as values.
+/// @tparam Batch  StepBatch
+template <class Batch>
+struct StepFacts {
+  SampleShapes wanted{};
+  Shape output{};
+  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
+  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
+  /// must be counted before the first backward pass.
+  bool in_parts = false;
+  void (*check)(Batch const&, SampleNames const&) = nullptr;        ///< StepBatches::check()
+  void (*check_input)(Batch const&, SampleNames const&) = nullptr;  ///< likewise
+  std::string_view const* metric_names = nullptr;
+  int metrics = 0;
+  std::string (*computes_with)() = nullptr;  ///< the kernels' library
+
+  /// A step's result with the names of its metrics.
+  [[nodiscard]] StepResult named(StepResult result) const {
+    result.metrics.names = metric_names;
+    result.metrics.count = metrics;
+    return result;
+  }
+};
+
+/// A loader's batch as a step's.
+template <class Step>
+Step step_of(Batch<typename Step::Input, typename Step::TargetType> const& batch) {
+  return {.x = batch.x,
+          .targets = batch.y,
+          .size = batch.size,
+          .from = batch.part.begin,
+          .to = batch.part.end,
+          .time = batch.time,
+          .lengths = batch.lengths,
+          .second = {batch.second, batch.second_time, batch.second_lengths}};
+}
 
 template <class Program, class Backend, class LossType, class MetricType>
 struct StepBatches {
@@ -25,17 +64,6 @@ struct StepBatches {
   static constexpr Shape input = graph.node[0].out;
   static constexpr Shape second = input_shape<Program>(1);
   static constexpr Shape output = graph.output().out;
-
-  static Type of(Batch<In, Target> const& batch) {
-    return {.x = batch.x,
-            .targets = batch.y,
-            .size = batch.size,
-            .from = batch.part.begin,
-            .to = batch.part.end,
-            .time = batch.time,
-            .lengths = batch.lengths,
-            .second = {batch.second, batch.second_time, batch.second_lengths}};
-  }
 
   /// @pre check_batch() gave @p samples
   static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
@@ -52,24 +80,9 @@ struct StepBatches {
     return batch;
   }
 
-  /// A step's result with the names of its metrics.
-  static StepResult named(StepResult result) {
-    result.metrics.names = MetricNames<MetricType>::list;
-    result.metrics.count = MetricNames<MetricType>::count;
-    return result;
-  }
-
-  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
-  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
-  /// must be counted before the first backward pass.
-  static constexpr bool in_parts =
-      !Program::asynchrony.on() && !Program::post_validated && !requires(Target const* targets) {
-    LossType::weight({targets, 0}, 0, 0);
-  };
-
   /// Every index that the network will look up.
   /// @throws ContractError  one is out of range
-  static void check_input(Type const& batch, SampleNames const& names = {}) {
+  static void check_input(Type const& batch, SampleNames const& names) {
     if constexpr (graph.node[0].limit > 0) {
       check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token", names);
     }
@@ -80,7 +93,7 @@ struct StepBatches {
   }
 
   /// The same, and the targets.
-  static void check(Type const& batch, SampleNames const& names = {}) {
+  static void check(Type const& batch, SampleNames const& names) {
     check_input(batch, names);
     auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
     if constexpr (is_of_criterion<LossType>) {
@@ -91,22 +104,32 @@ struct StepBatches {
     check_soft_labels<LossType>(targets, output.elements(), names);
   }
 
- private:
-  // How many rows a step has where @p time says so, or as many as there may be.
-  static constexpr int rows_of(Shape const& shape, int time) {
-    return time > 0 || !shape.timed ? time : shape[0];
-  }
-  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-    return list.empty() ? nullptr : list.data();
-  }
+  static constexpr StepFacts<Type> facts{
+      .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
+      .output = output,
+      .in_parts = !Program::asynchrony.on() && !Program::post_validated &&
+                  !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
+}, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
+   .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
+};  // namespace tandem
 
-  // All numbers that are here of a batch that has samples of @p shape.
-  template <class E>
-  static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
-    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-    return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
-                                           shape.elements(time))};
-  }
-};
+private:
+// How many rows a step has where @p time says so, or as many as there may be.
+static constexpr int rows_of(Shape const& shape, int time) {
+  return time > 0 || !shape.timed ? time : shape[0];
+}
+static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+  return list.empty() ? nullptr : list.data();
+}
+
+// All numbers that are here of a batch that has samples of @p shape.
+template <class E>
+static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
+  int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
+  return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                         shape.elements(time))};
+}
+}
+;
 
 }  // namespace tandem

@@ -185,8 +185,8 @@ MUTATIONS = {
         "ops/host/attention.hpp", "p.position + static_cast<int>(row - first * p.time)",
         "static_cast<int>(row - first * p.time)"),
     "position_not_loaded": (  # the steps of a checkpoint count anew
-        "train/trainer.hpp", "    options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
-        "    position_ = {.seed = position_.seed};\n"),
+        "train/trainer_core.hpp", "  options_.seed = static_cast<std::uint64_t>(position_.seed);\n",
+        "  position_ = {.seed = position_.seed};\n"),
     "summed_as_they_arrive": (  # whichever process comes first
         "comm/mpi/group.hpp", "wire_->receive(messages_, process(p), tag_, place, bytes_of<T>(of));",
         "wire_->receive(messages_, MPI_ANY_SOURCE, tag_, place, bytes_of<T>(of));"),
@@ -196,11 +196,11 @@ MUTATIONS = {
         "comm/mpi/layout.hpp", "return static_cast<int>(std::bit_ceil(static_cast<unsigned>(count)) / 2);",
         "return count / 2;"),
     "states_stay_elsewhere": (  # of optimizers, in checkpoints
-        "train/checkpoint/elsewhere.hpp", "            exchange(workers, state, here);\n",
-        "            static_cast<void>(state);\n"),
+        "train/checkpoint/elsewhere.hpp", "        exchange(workers, state, here);\n",
+        "        static_cast<void>(state);\n"),
     "part_of_first_rank": (  # what a process reads of an evaluation
-        "train/ranks/worker_group.hpp", "mesh_.coordinate(first + transport_.local_ranks() - 1, Axis::data)",
-        "mesh_.coordinate(first, Axis::data)"),
+        "train/ranks/worker_group.hpp", "mesh_.coordinate(first_rank_ + this->size() - 1, Axis::data)",
+        "mesh_.coordinate(first_rank_, Axis::data)"),
     "scores_of_own_samples": (  # of a text that is written
         "train/over_processes.hpp", "      add_over_processes(workers, numbers);\n", ""),
     "update_not_taken_back": (  # that was made before the norm was known

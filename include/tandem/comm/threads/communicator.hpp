@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <type_traits>
@@ -168,23 +169,8 @@ class ThreadsCommunicator {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void send(std::span<T> data, int peer, Stream& stream, Label label = {}) {
-    using Element = std::remove_const_t<T>;
-    expects(is_peer(peer), "send: the peer must be another rank of the group");
-    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
-                 label, queue = &stream] {
-      group->send(rank, peer,
-                  {.operation = Operation::send,
-                   .label = label,
-                   .type = &detail::type_mark<Element, void>,
-                   .count = count,
-                   .queue = queue},
-                  [=](detail::MailBox& box) {
-                    std::byte* const to = box.room(count * sizeof(T));
-                    if (count > 0) {
-                      std::memcpy(to, first, count * sizeof(T));
-                    }
-                  });
-    });
+    send({data.data(), nullptr, data.size(), sizeof(T)},
+         &detail::type_mark<std::remove_const_t<T>, void>, peer, stream, label);
   }
 
   /// A message from @p peer; the label is for messages of errors. See SendsAndReceives.
@@ -195,21 +181,8 @@ class ThreadsCommunicator {
   template <class T>
     requires std::is_trivially_copyable_v<T>
   void receive(std::span<T> data, int peer, Stream& stream, Label label = {}) {
-    expects(is_peer(peer), "receive: the peer must be another rank of the group");
-    stream.post([group = group_, rank = rank_, peer, first = data.data(), count = data.size(),
-                 label, queue = &stream] {
-      group->receive(rank, peer,
-                     {.operation = Operation::receive,
-                      .label = label,
-                      .type = &detail::type_mark<T, void>,
-                      .count = count,
-                      .queue = queue},
-                     [=](detail::MailBox& box) {
-                       if (count > 0) {
-                         std::memcpy(first, box.bytes.get(), count * sizeof(T));
-                       }
-                     });
-    });
+    receive({nullptr, data.data(), data.size(), sizeof(T)}, &detail::type_mark<T, void>, peer,
+            stream, label);
   }
 
   /// The sends, which wait for nobody if earlier messages have been received, then the receives.
@@ -242,6 +215,18 @@ class ThreadsCommunicator {
     return peer >= 0 && peer < size() && peer != rank_;
   }
 
+  // Elements of a message.
+  struct Elements {
+    void const* from;  // where it is sent
+    void* to;          // where it comes
+    std::size_t count;
+    std::size_t each;  // bytes
+  };
+  TANDEM_ONCE void send(Elements const& data, void const* type, int peer, Stream& stream,
+                        Label label);
+  TANDEM_ONCE void receive(Elements const& data, void const* type, int peer, Stream& stream,
+                           Label label);
+
   template <class T, class Op>
   static void reduce_share(ThreadsGroup const& group, int rank, std::size_t count, Op op) {
     std::array<T const*, max_tree_ranks> inputs;
@@ -271,6 +256,47 @@ inline ThreadsCommunicator ThreadsGroup::communicator(int rank) {
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE void ThreadsCommunicator::send(Elements const& data, void const* type, int peer,
+                                           Stream& stream, Label label) {
+  expects(is_peer(peer), "send: the peer must be another rank of the group");
+  stream.post([group = group_, memory = data.from, count = data.count, type, queue = &stream, label,
+               each = static_cast<std::uint16_t>(data.each),
+               rank = static_cast<std::uint8_t>(rank_), other = static_cast<std::uint8_t>(peer)] {
+    group->send(rank, other,
+                {.operation = Operation::send,
+                 .label = label,
+                 .type = type,
+                 .count = count,
+                 .queue = queue},
+                [bytes = count * each, memory](detail::MailBox& box) {
+                  std::byte* const to = box.room(bytes);
+                  if (bytes > 0) {
+                    std::memcpy(to, memory, bytes);
+                  }
+                });
+  });
+}
+
+TANDEM_ONCE void ThreadsCommunicator::receive(Elements const& data, void const* type, int peer,
+                                              Stream& stream, Label label) {
+  expects(is_peer(peer), "receive: the peer must be another rank of the group");
+  stream.post([group = group_, memory = data.to, count = data.count, type, queue = &stream, label,
+               each = static_cast<std::uint16_t>(data.each),
+               rank = static_cast<std::uint8_t>(rank_), other = static_cast<std::uint8_t>(peer)] {
+    group->receive(rank, other,
+                   {.operation = Operation::receive,
+                    .label = label,
+                    .type = type,
+                    .count = count,
+                    .queue = queue},
+                   [bytes = count * each, memory](detail::MailBox& box) {
+                     if (bytes > 0) {
+                       std::memcpy(memory, box.bytes.get(), bytes);
+                     }
+                   });
+  });
+}
 
 TANDEM_ONCE void ThreadsCommunicator::barrier(Stream& stream, Label label) {
   stream.post([group = group_, rank = rank_, label, queue = &stream] {

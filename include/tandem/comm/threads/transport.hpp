@@ -25,23 +25,16 @@
 
 namespace tandem {
 
-/// Ranks are threads of this process, on the host; at most 256.
-template <int Ranks>
-class ThreadsTransport {
-  static_assert(detail::OneProcessHolds<Ranks>::value);
+namespace detail {
 
+/// A ThreadsTransport but for its type.
+class ThreadsRanks {
  public:
   using Communicator = ThreadsCommunicator;
 
-  /// @throws ContractError  the time-out is not positive, or there are several processes
-  /// @throws ContractError  a group names a rank twice, or one that there is not
-  explicit ThreadsTransport(TransportOptions const& options)
-      : group_{ranks_of<Ranks>(options), threads_options(options)}, sets_{options.groups} {
-    detail::check_groups(sets_, group_.size());
-    for (RankSet const& set : sets_) {
-      groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
-    }
-  }
+  TANDEM_ONCE ThreadsRanks(int ranks, TransportOptions const& options);
+  ThreadsRanks(ThreadsRanks const&) = delete;
+  ThreadsRanks& operator=(ThreadsRanks const&) = delete;
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
@@ -55,10 +48,7 @@ class ThreadsTransport {
 
   /// The end of @p rank in options.groups[@p group], which numbers its members anew.
   /// @throws ContractError  there is no such group, or the rank is no member of it
-  [[nodiscard]] Communicator communicator(int rank, int group) {
-    int const position = detail::member_of(sets_, rank, group);
-    return groups_[static_cast<std::size_t>(group)]->communicator(position);
-  }
+  TANDEM_ONCE [[nodiscard]] Communicator communicator(int rank, int group);
 
   /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
   [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
@@ -75,6 +65,20 @@ class ThreadsTransport {
   ThreadsGroup group_;  // of all
   std::vector<RankSet> sets_;
   std::vector<std::unique_ptr<ThreadsGroup>> groups_;
+};
+
+}  // namespace detail
+
+/// Ranks are threads of this process, on the host; at most 256.
+template <int Ranks>
+class ThreadsTransport : public detail::ThreadsRanks {
+  static_assert(detail::OneProcessHolds<Ranks>::value);
+
+ public:
+  /// @throws ContractError  the time-out is not positive, or there are several processes
+  /// @throws ContractError  a group names a rank twice, or one that there is not
+  explicit ThreadsTransport(TransportOptions const& options)
+      : ThreadsRanks{ranks_of<Ranks>(options), options} {}
 };
 
 /// A strategy of one device starts no group.
@@ -102,3 +106,24 @@ class RecordingTransport : public ThreadsTransport<Ranks> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ThreadsRanks::ThreadsRanks(int ranks, TransportOptions const& options)
+    : group_{ranks, threads_options(options)}, sets_{options.groups} {
+  check_groups(sets_, group_.size());
+  for (RankSet const& set : sets_) {
+    groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
+  }
+}
+
+TANDEM_ONCE ThreadsCommunicator ThreadsRanks::communicator(int rank, int group) {
+  int const position = member_of(sets_, rank, group);
+  return groups_[static_cast<std::size_t>(group)]->communicator(position);
+}
+
+}  // namespace tandem::detail
+
+#endif

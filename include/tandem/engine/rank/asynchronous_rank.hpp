@@ -36,10 +36,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>,
+    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<StreamedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
+  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
   using Table = typename Parts::Table;
   using Passes = MicrobatchPasses<Parts, 0>;
 

@@ -40,10 +40,10 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class Rank final
-    : public RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>,
+    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
                       RankParts<Program, Backend, LossType, MetricType, Communicator>> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<SteppedRank<StepBatchOf<Program, Backend, LossType>>, Parts>;
+  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
 
  public:
   using typename Base::Batch;

@@ -44,7 +44,7 @@ struct MirrorOf<Program, Backend> {
 
 }  // namespace detail
 
-/// @tparam Interface  SteppedRank or StreamedRank
+/// @tparam Interface  RankInterface
 /// @tparam Parts      RankParts
 template <class Interface, class Parts>
 class RankBody : public Interface {

@@ -38,6 +38,31 @@ class RankInterface {
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
 
+  // Of a rank that does step after step in lockstep with the others, or, if its schedule is
+  // PostValidated, up to the first backward pass of the next step ahead of them.
+
+  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
+  virtual void queue_training(StepState const& /*state*/, Batch const& /*batch*/) {}
+  /// A step that is walked; once it is collected, traced() says when each action began and ended.
+  virtual void queue_traced(StepState const& /*state*/, Batch const& /*batch*/) {}
+  virtual std::vector<TraceEvent> traced() { return {}; }
+  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
+  virtual void vote(bool /*yes*/) {}
+  /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
+  /// the sums are exact.
+  virtual void add_up(std::span<double> /*numbers*/) {}
+  /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
+  /// which call it likewise. Does nothing where the communicator sends no doubles.
+  virtual void pass_on(std::span<double> /*numbers*/, int /*from*/, std::span<int const> /*to*/) {}
+  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
+  /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
+  virtual StepResult collect() { return {}; }
+
+  /// Of a rank of an asynchronous pipeline, which may be several steps ahead of others, or of a
+  /// PostValidated schedule: trains on the steps of @p stream until there are no more, and has the
+  /// weights then.
+  virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
+
   /// The rank's parameters where the calling program can read and write them, and their indices in
   /// the network; download() first, and upload() after writing.
   virtual std::vector<NamedParameter<P>> parameters() = 0;
@@ -81,41 +106,6 @@ class RankInterface {
   [[nodiscard]] virtual bool arrived() const { return true; }
   /// After an error: nothing queued reads or writes memory any more.
   virtual void settle() = 0;
-};
-
-/// A rank that does step after step in lockstep with the others, or, if its schedule is
-/// PostValidated, up to the first backward pass of the next step ahead of them.
-template <class BatchType>
-class SteppedRank : public RankInterface<BatchType> {
- public:
-  using typename RankInterface<BatchType>::Batch;
-
-  /// One training step on @p batch, without its result: at most steps_in_flight may wait.
-  virtual void queue_training(StepState const& state, Batch const& batch) = 0;
-  /// A step that is walked; once it is collected, traced() says when each action began and ended.
-  virtual void queue_traced(StepState const& state, Batch const& batch) = 0;
-  virtual std::vector<TraceEvent> traced() = 0;
-  /// Queues what has the loss 0 where all ranks say yes, and one that is not finite otherwise.
-  virtual void vote(bool yes) = 0;
-  /// Each number becomes its sum over all ranks, which give as many. Of whole numbers below 2^53
-  /// the sums are exact.
-  virtual void add_up(std::span<double> numbers) = 0;
-  /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
-  /// which call it likewise. Does nothing where the communicator sends no doubles.
-  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
-  /// The result of the oldest step that was queued, the same on every rank. If a loss was not
-  /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
-  virtual StepResult collect() = 0;
-  /// Where the schedule is PostValidated: trains on the steps of @p stream until there are no more.
-  virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
-};
-
-/// A rank of an asynchronous pipeline, which may be several steps ahead of others.
-template <class BatchType>
-class StreamedRank : public RankInterface<BatchType> {
- public:
-  /// Trains on the steps of @p stream until there are no more, and has the weights then.
-  virtual void run_stream(StepStream<BatchType>& stream) = 0;
 };
 
 }  // namespace tandem

@@ -122,7 +122,7 @@ template <class Net, class Backend, Dataset Training, Dataset Test, class OnRun>
                                               Test const& test, OnRun const& on_run) {
   using TrainerType = Trainer<Net, SingleDevice<>, Backend>;
   check_epoch_task(task, training.size());
-  check_dataset<typename TrainerType::ProgramType, SoftmaxCrossEntropy<>>(training);
+  TrainerType::check_dataset(training);
   std::vector<EpochRun> runs;
   for (int const batch : task.batches) {
     for (int seed = 1; seed <= task.seeds; ++seed) {

@@ -18,20 +18,24 @@
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 #include <tandem/train/parameters.hpp>
+#include <tandem/train/ranks/worker_group.hpp>
 
 namespace tandem {
 
 /// On Host these are views of the memory; on a GPU copies, good until the next call for a rank.
-/// @tparam Workers  a WorkerGroup of Program's ranks, which outlives this
-template <class Program, class Workers>
+/// @tparam Batch  StepBatch
+template <class Batch>
 class Replicas {
  public:
+  using Workers = WorkerGroup<Batch>;
   using T = typename Workers::P;
   using RankType = typename Workers::RankType;
-  /// Whether there are two models that may differ, under names of their own.
-  static constexpr bool has_two = !Program::averaging.ends_equal();
 
+  /// @param workers  outlives this
   explicit Replicas(Workers& workers) : workers_{workers} {}
+
+  /// Whether there are two models that may differ, under names of their own.
+  [[nodiscard]] bool has_two() const { return workers_.facts().two_models; }
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
@@ -53,7 +57,7 @@ class Replicas {
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
     if (auto& others = workers_.elsewhere(); others.needed()) {
       return gather(
-          Program::network.parameters, Program::devices,
+          workers_.facts().network.parameters, static_cast<int>(workers_.facts().devices.size()),
           [&](int device) {
             return others.is_here(device) ? of_rank(others.rank_of(device) - workers_.first_rank())
                                           : others.of(device);
@@ -62,14 +66,14 @@ class Replicas {
     }
     MeshGroup const ranks = workers_.mesh().group(local, Axis::model);  // of those of this process
     return gather(
-        Program::network.parameters, ranks.count,
+        workers_.facts().network.parameters, ranks.count,
         [&](int device) { return of_rank(ranks[device]); }, copy);
   }
 
   /// Of the first replica: of both models if they may differ.
   [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
     std::vector<NamedParameter<T>> list = of(0);
-    if (has_two) {
+    if (has_two()) {
       std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
       list.insert(list.end(), second.begin(), second.end());
     }
@@ -80,7 +84,7 @@ class Replicas {
   [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
-      list.push_back(has_two ? with_prefix(of_rank(local)) : of_rank(local));
+      list.push_back(has_two() ? with_prefix(of_rank(local)) : of_rank(local));
     }
     return list;
   }
@@ -117,7 +121,7 @@ class Replicas {
   void set(int p, std::span<T const> values) const {
     workers_.check_can(WorkKind::writes);
     fetch_pieces(true);  // since upload() gives the devices all that is here
-    int const owner = Program::network.parameter[p].owner();
+    int const owner = workers_.facts().network.parameter[p].owner();
     for (auto const& rank : of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         if (own.owner == owner) {
@@ -132,13 +136,12 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if constexpr (Workers::streams || !Program::several_ranks) {  // in one process
+    if (workers_.facts().streams || !workers_.facts().several_ranks) {  // in one process
       return yes;
-    } else {
-      workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
-      return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
-                 .non_finite < 0;
     }
+    workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
+    return workers_.run([](RankType& rank) { return rank.collect(); }, WorkKind::computes)
+               .non_finite < 0;
   }
 
   /// Gives the devices what was written there.
@@ -147,8 +150,8 @@ class Replicas {
   }
 
  private:
-  static constexpr bool gathers(bool states) {
-    return Program::has_pieces && (states || Program::slices > 1 || Program::sharded_parameters);
+  [[nodiscard]] bool gathers(bool states) const {
+    return workers_.facts().has_pieces && (states || workers_.facts().cuts_weights);
   }
 
   // What other ranks have of the parameters of one of this process.

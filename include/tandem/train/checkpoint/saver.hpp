@@ -37,9 +37,12 @@
 namespace tandem {
 
 /// Of a trainer; all processes call the same verbs behind the same steps.
-template <class Program, class Workers>
+/// @tparam Batch  StepBatch
+template <class Batch>
 class CheckpointSaver {
  public:
+  using Workers = WorkerGroup<Batch>;
+
   explicit CheckpointSaver(TrainerOptions const& options)
       : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
     if (options.checkpoints.on_signals) {
@@ -123,7 +126,7 @@ class CheckpointSaver {
     look();
     told_ = false;
     detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    auto const states = states_of(workers, position.streams, own.processes);
     writer_.begin(options_.checkpoints.folder, contents_of(workers, position, states),
                   options_.checkpoints.keep, own);
   }
@@ -134,7 +137,7 @@ class CheckpointSaver {
                                   TrainingPosition position, NonFinite non_finite) {
     writer_.join();  // which may be writing the checkpoint of the same step into the same folder
     detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of<Program>(workers, position.streams, own.processes);
+    auto const states = states_of(workers, position.streams, own.processes);
     detail::CheckpointContents contents = contents_of(workers, position, states);
     detail::take_share(contents, own);
     std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
@@ -224,7 +227,7 @@ class CheckpointSaver {
   template <class States>
   detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
                                          States const& states) const {
-    Replicas<Program, Workers> const replicas{workers};
+    Replicas<Batch> const replicas{workers};
     replicas.fetch();
     return detail::checkpoint_contents(replicas.whole(), state_names(options_.optimizer), position,
                                        optimizer_name(options_.optimizer), states);

@@ -22,34 +22,32 @@ namespace tandem {
 
 /// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
 /// processes call it.
-template <class Program, class Workers>
+template <class Workers>
 std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
                                                        int processes) {
   using RankType = typename Workers::RankType;
   std::vector<NamedState<typename Workers::P>> all;
-  if constexpr (Program::stateful) {
-    if (samples == 0) {
-      return all;
-    }
-    all = named_states<typename Workers::P>(Program::network, samples);
-    for (int local = 0; local < workers.size(); ++local) {
-      workers.run_on(
-          local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
-    }
-    for (auto& tensor : all) {
-      if (processes > 1) {
-        add_over_processes(workers, std::span{tensor.value});  // each number is one process's
-      }
+  if (!workers.facts().stateful || samples == 0) {
+    return all;
+  }
+  all = named_states<typename Workers::P>(workers.facts().network, samples);
+  for (int local = 0; local < workers.size(); ++local) {
+    workers.run_on(
+        local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
+  }
+  for (auto& tensor : all) {
+    if (processes > 1) {
+      add_over_processes(workers, std::span{tensor.value});  // each number is one process's
     }
   }
   return all;
 }
 
 /// Gives the ranks those of a batch of @p samples samples; all others are 0.
-template <class Program, class Workers>
+template <class Workers>
 void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
   using RankType = typename Workers::RankType;
-  if constexpr (Program::stateful) {
+  if (workers.facts().stateful) {
     workers.run([&](RankType& rank) {
       rank.reset_states();
       if (samples > 0) {

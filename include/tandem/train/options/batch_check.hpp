@@ -94,38 +94,27 @@ struct TargetsFit {
                 "of soft_labels(data)");
 };
 
-/// @throws ContractError  the samples of @p data are not what a network takes, or its loss wants
-template <class Program, class LossType, Dataset D>
-void check_dataset(D const& data) {
-  Shape const input = Program::network.node[0].out;
-  Shape const output = Program::network.output().out;
-  constexpr Shape second = input_shape<Program>(1);
-  static_assert(PairDataset<D> == second.valid(),
+/// What a sample is, of a dataset or as a network takes it.
+struct SampleShapes {
+  Shape input{};
+  int targets = 0;
+  Shape second{};  ///< of the second input; of no shape where there is none
+};
+
+/// Asked for where a function begins, as TargetsFit is.
+template <class Program, Dataset D>
+struct InputsFit {
+  static constexpr bool value = true;
+  static_assert(PairDataset<D> == input_shape<Program>(1).valid(),
                 "Trainer: a network on Inputs<A, B> takes a dataset with second_shape(), "
                 "second_length(index) and read(index, x, second, y), and no other network does");
-  if constexpr (PairDataset<D>) {
-    if (data.second_shape() != tokens_shape(second[0])) {
-      throw ContractError{"the dataset's second input has samples of " +
-                          to_string(data.second_shape()) + ", but the network takes " +
-                          to_string(second)};
-    }
-    expects(!output.timed || output.clock == 1,
-            "Trainer: the targets of a dataset of pairs are rows of the second input, but the "
-            "network's output has those of the first; exchange the two");
-  }
-  int const targets = LossType::targets(output);
-  if (data.shape() != input || data.targets() != targets) {
-    bool const are_one_hot = targets == 1 && data.targets() == output.elements();
-    throw ContractError{"the dataset has samples of " + to_string(data.shape()) + " with " +
-                        std::to_string(data.targets()) + " targets, but the network takes " +
-                        to_string(input) + " and its loss " + std::to_string(targets) +
-                        (data.shape() != input
-                             ? "; augment(data, PadTo{...}) changes a sample's shape"
-                         : are_one_hot ? "; if the targets are one-hot, save each class's number "
-                                         "instead, as argmax does, or train with SoftCrossEntropy"
-                                       : "")};
-  }
-}
+};
+
+/// @param data    a dataset's
+/// @param wanted  what a network takes, and its loss wants
+/// @throws ContractError  they are not the same
+TANDEM_ONCE void check_samples(SampleShapes const& data, SampleShapes const& wanted,
+                               Shape const& output);
 
 /// What a batch of sequences is besides its numbers.
 struct Sequences {
@@ -163,16 +152,6 @@ int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences
           "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
   check_training_batch(Program::network, static_cast<int>(samples), batching);
   return static_cast<int>(samples);
-}
-
-/// The rank that has the result of a microbatch, counted over all replicas.
-template <class Program>
-int rank_of_result(int microbatch, Batching const& batching) {
-  int const copy = batching.copy_of(microbatch, Program::map.copies);
-  int const result = Program::partition.part[Program::network.nodes - 1];
-  return Program::mesh_of(batching.replicas)
-      .rank({.data = batching.replica_of(microbatch),
-             .model = Program::map.device[copy * Program::map.parts() + result]});
 }
 
 /// What train() and step() throw when a loss is not finite.
@@ -261,6 +240,30 @@ TANDEM_ONCE void check_epoch(GraphView network, std::int64_t samples, std::int64
   auto const last = static_cast<int>(left % batch);
   if (last != 0 && !drop_last) {
     check_training_batch(network, last, batching);
+  }
+}
+
+TANDEM_ONCE void check_samples(SampleShapes const& data, SampleShapes const& wanted,
+                               Shape const& output) {
+  if (wanted.second.valid()) {
+    if (data.second != tokens_shape(wanted.second[0])) {
+      throw ContractError{"the dataset's second input has samples of " + to_string(data.second) +
+                          ", but the network takes " + to_string(wanted.second)};
+    }
+    expects(!output.timed || output.clock == 1,
+            "Trainer: the targets of a dataset of pairs are rows of the second input, but the "
+            "network's output has those of the first; exchange the two");
+  }
+  if (data.input != wanted.input || data.targets != wanted.targets) {
+    bool const are_one_hot = wanted.targets == 1 && data.targets == output.elements();
+    throw ContractError{
+        "the dataset has samples of " + to_string(data.input) + " with " +
+        std::to_string(data.targets) + " targets, but the network takes " +
+        to_string(wanted.input) + " and its loss " + std::to_string(wanted.targets) +
+        (data.input != wanted.input ? "; augment(data, PadTo{...}) changes a sample's shape"
+         : are_one_hot              ? "; if the targets are one-hot, save each class's number "
+                                      "instead, as argmax does, or train with SoftCrossEntropy"
+                                    : "")};
   }
 }
 

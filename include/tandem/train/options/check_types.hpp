@@ -16,7 +16,7 @@
 #include <tandem/runtime/concepts.hpp>
 #include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/default_transport.hpp>
-#include <tandem/train/ranks/worker_group.hpp>
+#include <tandem/train/ranks/workers_of.hpp>
 
 namespace tandem::detail {
 
@@ -131,11 +131,11 @@ using UsedBackend = std::conditional_t<Computes<B>, B, Null>;
 
 template <bool Fits, class Program, class B, class L, class M, template <int> class T>
 struct SelectWorkers {
-  using type = WorkerGroup<Program, B, L, M, T>;
+  using type = WorkersOf<Program, B, L, M, T>;
 };
 template <class Program, class B, class L, class M, template <int> class T>
 struct SelectWorkers<false, Program, B, L, M, T> {
-  using type = WorkerGroup<Program, B, L, M, DefaultTransport<B>::template type>;
+  using type = WorkersOf<Program, B, L, M, DefaultTransport<B>::template type>;
 };
 
 /// The same for a transport, which is there no more than its backend is.

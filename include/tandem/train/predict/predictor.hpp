@@ -34,7 +34,7 @@
 #include <tandem/train/predict/model_weights.hpp>
 #include <tandem/train/predict/sequence_batches.hpp>
 #include <tandem/train/ranks/make_rank_options.hpp>
-#include <tandem/train/ranks/worker_group.hpp>
+#include <tandem/train/ranks/workers_of.hpp>
 #include <tandem/train/step_batches.hpp>
 
 namespace tandem {
@@ -362,7 +362,7 @@ class Predictor<Net, Backend> {
     workers_.run([&](RankType& rank) { return rank.forward({}, batch); }, WorkKind::computes);
   }
 
-  [[nodiscard]] auto replicas() const { return Replicas<ProgramType, Workers>{workers_}; }
+  [[nodiscard]] auto replicas() const { return Replicas<Batch>{workers_}; }
 
   TrainerOptions options_;
   mutable Workers workers_;

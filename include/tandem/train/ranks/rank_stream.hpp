@@ -77,30 +77,6 @@ class RankStream {
   bool running_ = false;
 };
 
-/// What ranks have in its place that run in lockstep.
-struct NoStream {
-  template <class Ranks>
-  NoStream(Ranks const& /*ranks*/, StreamSizes const& /*sizes*/) {}
-  static constexpr std::int64_t bytes() { return 0; }
-  static void abort() noexcept {}
-};
-
-namespace detail {
-
-template <bool Streams, class Rank>
-struct SelectStream {
-  using type = NoStream;
-};
-template <class Rank>
-struct SelectStream<true, Rank> {
-  using type = RankStream<Rank>;
-};
-
-}  // namespace detail
-
-template <bool Streams, class Rank>
-using StreamOf = typename detail::SelectStream<Streams, Rank>::type;
-
 /// The sizes for a program and its ranks.
 /// @param batching  of the table that they run
 template <class Program, class LossType>

@@ -6,14 +6,16 @@
 
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
+#include <tandem/train/ranks/worker_group.hpp>
 
 namespace tandem {
 
 /// For as long as it lives both copies of each stage have the weights of one model, or the average;
 /// or the weights are their averages over the steps.
-template <class Workers>
+template <class Batch>
 class [[nodiscard]] StandIn {
  public:
+  using Workers = WorkerGroup<Batch>;
   using RankType = typename Workers::RankType;
 
   /// @param workers  outlives this

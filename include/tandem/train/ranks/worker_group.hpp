@@ -5,192 +5,87 @@
 /// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of a
 /// pipeline without a barrier between steps one after another.
 
+#include <concepts>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <tandem/comm/transport.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/function_ref.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/core/own_process.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/data/loader_options.hpp>
-#include <tandem/engine/rank/asynchronous_rank.hpp>
-#include <tandem/engine/rank/rank.hpp>
+#include <tandem/engine/rank/rank_interface.hpp>
+#include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/checkpoint/elsewhere.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/progress_words.hpp>
+#include <tandem/train/ranks/group_transport.hpp>
 #include <tandem/train/ranks/launch.hpp>
+#include <tandem/train/ranks/program_facts.hpp>
 #include <tandem/train/ranks/rank_stream.hpp>
 #include <tandem/train/ranks/trace.hpp>
 
 namespace tandem {
 
-namespace detail {
-
-template <bool PostValidates, bool OnHost>
-struct PostValidatesOn {
-  static constexpr bool value = true;
-  static_assert(!PostValidates || OnHost,
-                "PostValidated<Schedule>: only Host's devices go on into the next step before an "
-                "update is known to be right; take Host, or leave PostValidated out");
+/// What a WorkerGroup is made of.
+struct GroupOptions {
+  ProgramFacts const& facts;  ///< outlives the group
+  Batching batching;
+  Mesh mesh;
+  StallLimit limit;
+  StreamSizes stream;  ///< where the ranks run without a barrier
 };
-
-}  // namespace detail
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
 /// further work, but for reading parameters that were not being changed (work_kind.hpp). A child of
 /// fork() has none of the ranks' threads: there all work is refused, and the destructor does
-/// nothing.
-template <class Program, class Backend, class LossType, class MetricType,
-          template <int> class Transport>
-  requires RankTransport<Transport<Program::transport_ranks>>
+/// nothing. It knows no type of the program's: WorkersOf makes one for a Program.
+/// @tparam BatchType  StepBatch
+template <class BatchType>
 class WorkerGroup {
  public:
-  using TransportType = Transport<Program::transport_ranks>;
-  using Communicator = typename TransportType::Communicator;
-  using P = typename Backend::Master;
-  using Target = typename LossType::Target;
-  using Batch = StepBatchOf<typename Program::template Device<0>, Backend, LossType>;
-  /// Whether steps hand states on, sample by sample.
-  static constexpr bool stateful = Program::stateful;
-  /// Whether the ranks run without a barrier between steps.
-  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
-  using RankType =
-      std::conditional_t<Program::asynchrony.on(), StreamedRank<Batch>, SteppedRank<Batch>>;
-  /// The rank that is device @p D of its replica.
-  template <int D>
-  using RankOf = std::conditional_t<
-      Program::asynchrony.on(),
-      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
-                       Communicator>,
-      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
+  using Batch = BatchType;
+  using P = typename Batch::Scalar;
+  using RankType = RankInterface<Batch>;
+  /// Makes the rank of these options.
+  using MakeRank = std::unique_ptr<RankType> (*)(GroupTransport&, Mesh const&, RankOptions const&);
 
-  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
-  /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight = Program::asynchrony.on()
-                                             ? Program::asynchrony.late_steps(0) + 2
-                                         : streams ? 2
-                                                   : RankOf<0>::FeedType::steps_in_flight;
-  static_assert(detail::PostValidatesOn<Program::post_validated,
-                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
-
-  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
-  /// @param transport  but for describe_progress; its time-out 0 is for no limit
-  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
-  TANDEM_COLD WorkerGroup(RankOptions const& options, TransportOptions transport,
-                          OnStall on_stall = {})
-      : limit_{transport.timeout, on_stall},
-        batching_{batching_with<Program>(options.microbatches, options.replicas)},
-        mesh_{Program::mesh_of(batching_.replicas)},
-        held_transport_{described<Program>(std::move(transport), batching_.replicas, on_stall)},
-        held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
-        elsewhere_{options, mesh_, transport_.first_rank(), transport_.local_ranks()},
-        words_{transport_},
-        held_stream_{ranks_,
-                     stream_sizes<Program, LossType>(options, batching_, steps_in_flight, limit_)},
-        held_threads_{transport_.local_ranks(), on_error(), transport_.first_rank(), limit_,
-                      words_.reader()} {
-    AtWork const at_work{transport_};
-    threads_.run(
-        [&](int local) {
-          RankOptions own = options;
-          own.rank = transport_.first_rank() + local;
-          own.device.ordinal = transport_.device_of(local);
-          own.record =
-              options.record.value_or(size() == 1 || is_capturable_beside_others<Communicator>);
-          if (own.device.threads == 0) {
-            own.device.threads = host::threads_of_each(size());
-          }
-          auto& place = ranks_[static_cast<std::size_t>(local)];
-          place = make_rank(own);
-          for (int other = 0; other < size(); ++other) {
-            place->share_with({.ordinal = transport_.device_of(other)});
-          }
-          place->report_progress_to(&words_.of(local));
-          place->watch_with({.look = look,
-                             .context = &transport_,
-                             .rank = own.rank,
-                             .timeout = transport_timeout(limit_.timeout)});
-        },
-        "its construction");
-  }
+  /// @param options  of every rank but for the field `rank`, and of its device the ordinal
+  TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options,
+                          std::unique_ptr<GroupTransport> transport, MakeRank make);
 
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
 
-  TANDEM_COLD ~WorkerGroup() {
+  TANDEM_COLD virtual ~WorkerGroup() {
     if (process_.is_own()) {
       try_drain();
     }
   }
 
-  /// One training step, whose result comes from collect(); at most steps_in_flight may wait.
+  [[nodiscard]] ProgramFacts const& facts() const { return facts_; }
+
+  /// One training step, whose result comes from collect(); at most facts().steps_in_flight may
+  /// wait.
   /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
-  void queue(StepState const& state, Batch const& batch, bool traced = false) {
-    expect_own("a training step");
-    if constexpr (requires { transport_.at_step(state.step); }) {
-      transport_.at_step(state.step + 1);
-    }
-    in_lockstep_ = !streams || (traced && !Program::asynchrony.on());
-    if constexpr (streams) {
-      if (!in_lockstep_) {
-        check_can(WorkKind::steps);
-        AtWork const at_work{transport_};
-        if (!stream_.push(threads_, state, batch)) {
-          drain();
-        }
-        return;
-      }
-    }
-    if constexpr (!Program::asynchrony.on()) {
-      auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
-      run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
-    }
-  }
+  void queue(StepState const& state, Batch const& batch, bool traced = false);
 
   /// The result of the oldest step that was queued. If its loss was not finite, the steps behind it
   /// are dropped: they have changed nothing.
-  StepResult collect() {
-    expect_own("a training step");
-    StepResult result;
-    if constexpr (streams) {
-      if (!in_lockstep_) {
-        AtWork const at_work{transport_};
-        if (!stream_.collect(threads_, result)) {
-          drain();
-          check_can(WorkKind::steps);
-          return result;
-        }
-        if (result.failed()) {
-          end_stream();
-          bad_gradient_ = stream_.take_bad_gradient();
-        }
-        return result;
-      }
-    }
-    if constexpr (!Program::asynchrony.on()) {
-      result = run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
-    }
-    return result;
-  }
+  StepResult collect();
 
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
   /// @throws RankError      a rank has failed meanwhile
   /// @throws NonFiniteLoss  or has met a gradient that is not finite
-  void drain() {
-    if constexpr (streams) {
-      end_stream();
-      if (BadGradient const bad = stream_.take_bad_gradient(); bad.parameter >= 0) {
-        throw non_finite_gradient(bad.step, name_of(bad.parameter));
-      }
-    }
-  }
+  void drain();
 
   /// The same where nobody can be told of an error.
   void try_drain() noexcept {
@@ -204,18 +99,16 @@ class WorkerGroup {
   /// first one's.
   [[nodiscard]] MemoryReport memory(int local) const {
     MemoryReport report = rank(local).memory_report();
-    report.feed += local == 0 ? stream_.bytes() : 0;
+    report.feed += local == 0 && stream_ ? stream_->bytes() : 0;
     return report;
   }
 
   /// When each action of the traced step that was collected last began and ended, on all ranks.
   [[nodiscard]] Trace traced() const {
     Trace trace;
-    if constexpr (!Program::asynchrony.on()) {
-      for (auto const& rank : ranks_) {
-        std::vector<TraceEvent> const own = rank->traced();
-        trace.events.insert(trace.events.end(), own.begin(), own.end());
-      }
+    for (auto const& rank : ranks_) {
+      std::vector<TraceEvent> const own = rank->traced();
+      trace.events.insert(trace.events.end(), own.begin(), own.end());
     }
     return trace;
   }
@@ -227,27 +120,38 @@ class WorkerGroup {
   /// @throws RankError  the first error of a rank; what the group can do then depends on the kind
   template <class F>
   auto run(F const& f, WorkKind kind = WorkKind::writes) {
-    return run_where([](int) { return true; }, f, kind);
+    using Result = std::invoke_result_t<F const&, RankType&>;
+    if constexpr (std::is_void_v<Result>) {
+      run_where(everywhere, f, kind);
+    } else {
+      Result result{};
+      auto const keep_first = [&](RankType& own) {
+        Result const value = f(own);
+        if (&own == &rank(0)) {
+          result = value;
+        }
+      };
+      run_where(everywhere, keep_first, kind);
+      return result;
+    }
   }
 
   /// The same where nobody can be told of an error.
-  template <class F>
-  void try_run(F const& f, WorkKind kind) noexcept {
+  void try_run(FunctionRef<void(RankType&)> f, WorkKind kind) noexcept {
     try {
-      run(f, kind);
+      run_where(everywhere, f, kind);
     } catch (...) {  // the group refuses further work
     }
   }
 
   /// f(rank) on the thread of rank number @p local of this process only.
-  template <class F>
-  auto run_on(int local, F const& f, WorkKind kind) {
-    return run_where([local](int l) { return l == local; }, f, kind);
+  void run_on(int local, FunctionRef<void(RankType&)> f, WorkKind kind) {
+    run_where(local, f, kind);
   }
 
   /// The rank that worked out the loss of a microbatch, counted over all replicas.
   [[nodiscard]] int rank_of_loss(int microbatch) const {
-    return rank_of_result<Program>(microbatch, batching_);
+    return facts_.rank_of_result(microbatch, batching_, mesh_);
   }
   /// The step whose gradient was not finite, after collect() has said so with the result of step
   /// @p collected: that step itself, or in an asynchronous pipeline one before it.
@@ -255,17 +159,13 @@ class WorkerGroup {
     return bad_gradient_.parameter >= 0 ? bad_gradient_.step : collected;
   }
   /// A parameter of the network.
-  [[nodiscard]] static std::string name_of(int parameter) {
-    return parameter_name(Program::network, parameter);
+  [[nodiscard]] std::string name_of(int parameter) const {
+    return parameter_name(facts_.network, parameter);
   }
 
   /// What all processes are about to throw is no failure of one of them, which a transport would
   /// tell the others, who may not have come so far.
-  void leave_in_order() {
-    if constexpr (requires { transport_.leave_in_order(); }) {
-      transport_.leave_in_order();
-    }
-  }
+  void leave_in_order() { transport_.leave_in_order(); }
 
   /// How the ranks of all processes are arranged.
   [[nodiscard]] Mesh const& mesh() const { return mesh_; }
@@ -273,41 +173,32 @@ class WorkerGroup {
   [[nodiscard]] Batching const& batching() const { return batching_; }
   /// Whether this process has the rank that makes the outputs of a microbatch.
   [[nodiscard]] bool has_result(int microbatch) const {
-    int const local = rank_of_loss(microbatch) - transport_.first_rank();
+    int const local = rank_of_loss(microbatch) - first_rank_;
     return local >= 0 && local < size();
   }
   /// What of a batch of @p size samples the ranks of this process take.
-  [[nodiscard]] BatchPart part_of(int size) const {
-    int const first = transport_.first_rank();
-    int const replica = mesh_.coordinate(first, Axis::data);
-    int const last = mesh_.coordinate(first + transport_.local_ranks() - 1, Axis::data);
-    BatchPart part;
-    for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
-      int const samples = microbatch_size(size, i, batching_);
-      part.begin += i < batching_.global(replica, 0) ? samples : 0;
-      part.end += samples;
-    }
-    return part;
-  }
+  [[nodiscard]] BatchPart part_of(int size) const;
 
   /// Makes the ranks of all processes fail, for an error of this process that no rank has had and
   /// that other processes cannot know of: they would wait for its ranks.
   TANDEM_COLD void abort(char const* what) noexcept {
     OnError const error = on_error();
-    error.call(error.context, transport_.first_rank(), what);
+    error.call(error.context, first_rank_, what);
   }
 
-  [[nodiscard]] int first_rank() const { return transport_.first_rank(); }
+  [[nodiscard]] int first_rank() const { return first_rank_; }
   /// Ranks of this process.
   [[nodiscard]] int size() const { return static_cast<int>(ranks_.size()); }
   /// The parameters that this process has none of.
-  [[nodiscard]] ParametersElsewhere<Program, P>& elsewhere() { return elsewhere_; }
+  [[nodiscard]] ParametersElsewhere<P>& elsewhere() { return elsewhere_; }
   /// The process's rank number @p local.
   [[nodiscard]] RankType& rank(int local) const { return *ranks_[static_cast<std::size_t>(local)]; }
 
  private:
+  static constexpr int everywhere = -1;
+
   void end_stream() {
-    guarded([this] { stream_.finish(threads_); }, WorkKind::writes);
+    guarded([this] { stream_->finish(threads_); }, WorkKind::writes);
   }
 
   /// A copy of the call that fork() was called in goes on in the child.
@@ -316,73 +207,20 @@ class WorkerGroup {
   /// Tells a transport that asks for it that the ranks have work.
   class [[nodiscard]] AtWork {
    public:
-    explicit AtWork(TransportType& transport) : transport_{transport} {
-      if constexpr (requires { transport.enter(); }) {
-        transport_.enter();
-      }
-    }
+    explicit AtWork(GroupTransport& transport) : transport_{transport} { transport_.enter(); }
     AtWork(AtWork const&) = delete;
     AtWork& operator=(AtWork const&) = delete;
-    ~AtWork() {
-      if constexpr (requires { transport_.leave(); }) {
-        transport_.leave();
-      }
-    }
+    ~AtWork() { transport_.leave(); }
 
    private:
-    [[maybe_unused]] TransportType& transport_;
+    GroupTransport& transport_;
   };
 
-  template <class Chosen, class F>
-  auto run_where(Chosen const& chosen, F const& f, WorkKind kind) {
-    expect_own(doing(kind));
-    drain();
-    check_can(kind);
-    if constexpr (requires { transport_.begin_work(); }) {
-      if (is_together(kind)) {
-        transport_.begin_work();
-      }
-    }
-    using Result = std::invoke_result_t<F const&, RankType&>;
-    std::conditional_t<std::is_void_v<Result>, char, Result> result{};
-    auto const work = [&](int local) {
-      if (!chosen(local)) {
-        return;
-      }
-      words_.of(local).store(at_no_action, std::memory_order_relaxed);
-      RankType& own = rank(local);
-      if constexpr (std::is_void_v<Result>) {
-        f(own);
-      } else {
-        Result const value = f(own);
-        if (local == 0) {
-          result = value;
-        }
-      }
-    };
-    guarded([&] { threads_.run(work, doing(kind)); }, kind);
-    if constexpr (!std::is_void_v<Result>) {
-      return result;
-    }
-  }
+  /// @param only  the rank of this process that works, or everywhere
+  void run_where(int only, FunctionRef<void(RankType&)> f, WorkKind kind);
 
   // Nothing more is done after an error, but what its kind leaves.
-  template <class F>
-  void guarded(F const& f, WorkKind kind) {
-    AtWork const at_work{transport_};
-    GroupState const before = std::exchange(state_, GroupState::torn);
-    try {
-      f();
-    } catch (...) {
-      settle();
-      MeshGroup const saved = mesh_.group(0, Axis::model);
-      state_ = after_failure(before, kind,
-                             all_say(ranks_, saved, [](RankType& own) { return own.untouched(); }),
-                             all_say(ranks_, saved, [](RankType& own) { return own.arrived(); }));
-      throw;
-    }
-    state_ = before;
-  }
+  void guarded(FunctionRef<void()> f, WorkKind kind);
 
   // No task may still read a rank's memory when the first rank goes.
   void settle() noexcept {
@@ -393,54 +231,181 @@ class WorkerGroup {
     }
   }
 
-  // Its type depends on which device of its replica it is.
-  TANDEM_COLD std::unique_ptr<RankType> make_rank(RankOptions const& options) {
-    auto const connect = [&](int group) {
-      return group == RankGroups<Program>::all ? transport_.communicator(options.rank)
-                                               : transport_.communicator(options.rank, group);
-    };
-    int const device = mesh_.coordinate(options.rank, Axis::model);
-    std::unique_ptr<RankType> made;
-    [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
-    }
-    (std::make_integer_sequence<int, Program::devices>{});
-    return made;
-  }
-
   // A rank has failed: nobody waits for it, or for a step.
-  TANDEM_COLD OnError on_error() {
-    return {[](void* group, int rank, char const* what) {
-              static_cast<WorkerGroup*>(group)->stream_.abort();
-              try {
-                static_cast<WorkerGroup*>(group)->transport_.abort(rank, what);
-              } catch (std::exception const&) {  // no memory: the others' time-out ends their wait
-              }
-            },
-            this};
-  }
+  TANDEM_COLD OnError on_error();
 
   static void look(void* transport, int rank, Watch::Duration waited) {
-    static_cast<TransportType*>(transport)->poll(rank, waited);
+    static_cast<GroupTransport*>(transport)->poll(rank, waited);
   }
 
+  ProgramFacts const& facts_;
   StallLimit limit_;
   Batching batching_;
   Mesh mesh_;
   detail::OwnProcess process_;
-  detail::UnlessForked<TransportType> held_transport_;
-  TransportType& transport_ = *held_transport_;
+  detail::UnlessForked<std::unique_ptr<GroupTransport>> held_transport_;
+  GroupTransport& transport_ = **held_transport_;
+  int first_rank_;  // of this process
   detail::UnlessForked<std::vector<std::unique_ptr<RankType>>> held_ranks_;
   std::vector<std::unique_ptr<RankType>>& ranks_ = *held_ranks_;
-  ParametersElsewhere<Program, P> elsewhere_;
+  ParametersElsewhere<P> elsewhere_;
   ProgressWords words_;
   GroupState state_ = GroupState::works;
-  BadGradient bad_gradient_{};   // of the step that was collected last
-  bool in_lockstep_ = !streams;  // the step that was queued last: the ranks end it together
-  detail::UnlessForked<StreamOf<streams, RankType>> held_stream_;
-  StreamOf<streams, RankType>& stream_ = *held_stream_;
+  BadGradient bad_gradient_{};  // of the step that was collected last
+  bool in_lockstep_;            // the step that was queued last: the ranks end it together
+  detail::UnlessForked<std::optional<RankStream<RankType>>> held_stream_;
+  std::optional<RankStream<RankType>>& stream_ = *held_stream_;
   detail::UnlessForked<RankThreads> held_threads_;  // joined before anything that it uses goes
   RankThreads& threads_ = *held_threads_;
 };
+
+template <class BatchType>
+WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
+                                    std::unique_ptr<GroupTransport> transport, MakeRank make)
+    : facts_{group.facts},
+      limit_{group.limit},
+      batching_{group.batching},
+      mesh_{group.mesh},
+      held_transport_{std::move(transport)},
+      first_rank_{transport_.first_rank()},
+      held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
+      elsewhere_{facts_.devices, facts_.parts, options, mesh_, first_rank_, size()},
+      words_{transport_},
+      in_lockstep_{!facts_.streams},
+      held_threads_{size(), on_error(), first_rank_, limit_, words_.reader()} {
+  if (facts_.streams) {
+    stream_.emplace(ranks_, group.stream);
+  }
+  AtWork const at_work{transport_};
+  auto const begin = [&](int local) {
+    RankOptions own = options;
+    own.rank = first_rank_ + local;
+    own.device.ordinal = transport_.device_of(local);
+    own.record = options.record.value_or(size() == 1 || facts_.captured_beside);
+    if (own.device.threads == 0) {
+      own.device.threads = host::threads_of_each(size());
+    }
+    auto& place = ranks_[static_cast<std::size_t>(local)];
+    place = make(transport_, mesh_, own);
+    for (int other = 0; other < size(); ++other) {
+      place->share_with({.ordinal = transport_.device_of(other)});
+    }
+    place->report_progress_to(&words_.of(local));
+    place->watch_with({.look = look,
+                       .context = &transport_,
+                       .rank = own.rank,
+                       .timeout = transport_timeout(limit_.timeout)});
+  };
+  threads_.run(begin, "its construction");
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::queue(StepState const& state, Batch const& batch, bool traced) {
+  expect_own("a training step");
+  transport_.at_step(state.step + 1);
+  in_lockstep_ = !facts_.streams || (traced && !facts_.asynchronous);
+  if (!in_lockstep_) {
+    check_can(WorkKind::steps);
+    AtWork const at_work{transport_};
+    if (!stream_->push(threads_, state, batch)) {
+      drain();
+    }
+    return;
+  }
+  auto const verb = traced ? &RankType::queue_traced : &RankType::queue_training;
+  run([&](RankType& rank) { (rank.*verb)(state, batch); }, WorkKind::steps);
+}
+
+template <class BatchType>
+StepResult WorkerGroup<BatchType>::collect() {
+  expect_own("a training step");
+  if (in_lockstep_) {
+    return run([](RankType& rank) { return rank.collect(); }, WorkKind::steps);
+  }
+  StepResult result;
+  AtWork const at_work{transport_};
+  if (!stream_->collect(threads_, result)) {
+    drain();
+    check_can(WorkKind::steps);
+    return result;
+  }
+  if (result.failed()) {
+    end_stream();
+    bad_gradient_ = stream_->take_bad_gradient();
+  }
+  return result;
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::drain() {
+  if (stream_) {
+    end_stream();
+    if (BadGradient const bad = stream_->take_bad_gradient(); bad.parameter >= 0) {
+      throw non_finite_gradient(bad.step, name_of(bad.parameter));
+    }
+  }
+}
+
+template <class BatchType>
+BatchPart WorkerGroup<BatchType>::part_of(int size) const {
+  int const replica = mesh_.coordinate(first_rank_, Axis::data);
+  int const last = mesh_.coordinate(first_rank_ + this->size() - 1, Axis::data);
+  BatchPart part;
+  for (int i = 0; i < batching_.global(last + 1, 0); ++i) {
+    int const samples = microbatch_size(size, i, batching_);
+    part.begin += i < batching_.global(replica, 0) ? samples : 0;
+    part.end += samples;
+  }
+  return part;
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::run_where(int only, FunctionRef<void(RankType&)> f, WorkKind kind) {
+  expect_own(doing(kind));
+  drain();
+  check_can(kind);
+  if (is_together(kind)) {
+    transport_.begin_work();
+  }
+  auto const work = [&](int local) {
+    if (only == everywhere || only == local) {
+      words_.of(local).store(at_no_action, std::memory_order_relaxed);
+      f(rank(local));
+    }
+  };
+  guarded([&] { threads_.run(work, doing(kind)); }, kind);
+}
+
+template <class BatchType>
+void WorkerGroup<BatchType>::guarded(FunctionRef<void()> f, WorkKind kind) {
+  AtWork const at_work{transport_};
+  GroupState const before = std::exchange(state_, GroupState::torn);
+  try {
+    f();
+  } catch (...) {
+    settle();
+    MeshGroup const saved = mesh_.group(0, Axis::model);
+    state_ = after_failure(before, kind,
+                           all_say(ranks_, saved, [](RankType& own) { return own.untouched(); }),
+                           all_say(ranks_, saved, [](RankType& own) { return own.arrived(); }));
+    throw;
+  }
+  state_ = before;
+}
+
+template <class BatchType>
+OnError WorkerGroup<BatchType>::on_error() {
+  return {[](void* group, int rank, char const* what) {
+            auto& own = *static_cast<WorkerGroup*>(group);
+            if (own.stream_) {
+              own.stream_->abort();
+            }
+            try {
+              own.transport_.abort(rank, what);
+            } catch (std::exception const&) {  // no memory: the others' time-out ends their wait
+            }
+          },
+          this};
+}
 
 }  // namespace tandem

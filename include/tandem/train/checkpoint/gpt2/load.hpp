@@ -109,7 +109,7 @@ template <class TrainerType>
 void load_gpt2(TrainerType& trainer, std::string const& path) {
   using Program = typename TrainerType::ProgramType;
   static_assert(detail::IsGpt2<detail::gpt2_blocks(Program::network)>::value);
-  Replicas<Program, typename TrainerType::Workers> const replicas{trainer.workers()};
+  Replicas<typename TrainerType::Workers::Batch> const replicas{trainer.workers()};
   replicas.load(path, [&] {
     return detail::LoadedGpt2<typename TrainerType::T>{detail::Gpt2File{path, Program::network},
                                                        replicas.of_ranks()};

@@ -54,7 +54,7 @@ TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
                                      Mesh const& mesh);
 
 /// load_checkpoint() of several processes.
-template <class Program, class Workers>
+template <class Workers>
 LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, World const& world,
                                                           std::string const& path,
                                                           CheckpointWanted<typename Workers::P> by,
@@ -70,14 +70,14 @@ LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, Worl
   try {
     CheckpointOutline outline = outline_of(path, start);
     loaded.emplace(LoadedCheckpoint<T>{.file = std::move(outline.tensors), .copies = {}});
-    Replicas<Program, Workers> const replicas{workers};
+    Replicas<typename Workers::Batch> const replicas{workers};
     by.whole = replicas.whole();
     std::vector<std::vector<NamedParameter<T>>> ranks = replicas.of_ranks();
     std::size_t const here = ranks.size();
-    for (int d = 0; d < Program::devices; ++d) {  // of one replica
+    for (int d = 0; d < static_cast<int>(workers.facts().devices.size()); ++d) {  // of one replica
       if (workers.elsewhere().needed()) {
         auto list = workers.elsewhere().of(d);
-        ranks.push_back(replicas.has_two ? with_prefix(std::move(list)) : std::move(list));
+        ranks.push_back(replicas.has_two() ? with_prefix(std::move(list)) : std::move(list));
       }
     }
     CheckpointPlan<T> plan = plan_checkpoint(loaded->file, path, by, ranks);
@@ -112,17 +112,15 @@ LoadedCheckpoint<typename Workers::P> load_over_processes(Workers& workers, Worl
 ///       message of 1 MiB. Each tensor is read once, and sent to each other process that needs it.
 /// @throws FileError  it is damaged, or of another network or optimizer, in all processes with the
 ///                    words of the first that has found it: nothing has changed then
-template <class Program, class Workers>
+template <class Workers>
 LoadedCheckpoint<typename Workers::P> load_checkpoint(
     Workers& workers, World const& world, std::string const& path,
     detail::CheckpointWanted<typename Workers::P> by, LoadedBytes& bytes) {
   bytes = {};
-  if constexpr (requires(typename Workers::RankType & rank) { rank.pass_on({}, 0, {}); }) {
-    if (world.processes > 1) {
-      return detail::load_over_processes<Program>(workers, world, path, std::move(by), bytes);
-    }
+  if (world.processes > 1) {
+    return detail::load_over_processes(workers, world, path, std::move(by), bytes);
   }
-  Replicas<Program, Workers> const replicas{workers};
+  Replicas<typename Workers::Batch> const replicas{workers};
   auto loaded = replicas.load(path, [&] {
     return read_checkpoint(path, replicas.whole(), replicas.of_ranks(), by.state_names,
                            by.optimizer, std::move(by.states), by.most);

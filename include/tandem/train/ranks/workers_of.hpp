@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// WorkersOf: the WorkerGroup of a Program's ranks; only here its types and the group meet.
+
+#include <array>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <tandem/comm/transport.hpp>
+#include <tandem/core/config.hpp>
+#include <tandem/core/stall.hpp>
+#include <tandem/engine/rank/asynchronous_rank.hpp>
+#include <tandem/engine/rank/rank.hpp>
+#include <tandem/train/ranks/group_transport.hpp>
+#include <tandem/train/ranks/program_facts.hpp>
+#include <tandem/train/ranks/worker_group.hpp>
+
+namespace tandem {
+
+namespace detail {
+
+template <bool PostValidates, bool OnHost>
+struct PostValidatesOn {
+  static constexpr bool value = true;
+  static_assert(!PostValidates || OnHost,
+                "PostValidated<Schedule>: only Host's devices go on into the next step before an "
+                "update is known to be right; take Host, or leave PostValidated out");
+};
+
+template <class Program>
+inline constexpr auto parameters_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
+  return std::array<DeviceParameters, sizeof...(D)>{
+      {{WholeParameters<typename Program::template Device<D>>::graph,
+        WholeParameters<typename Program::template Device<D>>::layout.offset,
+        WholeParameters<typename Program::template Device<D>>::layout.elements}...}};
+}
+(std::make_integer_sequence<int, Program::devices>{});
+
+/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
+/// @param replicas  of the world, where the strategy takes any number
+template <class Program>
+TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall) {
+  options.on_stall = on_stall;
+  options.timeout = transport_timeout(options.timeout);
+  options.groups = RankGroups<Program>{replicas}.list();
+  options.ranks = Program::mesh_of(replicas).size();
+  options.describe_progress = describe_action;
+  return options;
+}
+
+}  // namespace detail
+
+template <class Program, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+  requires RankTransport<Transport<Program::transport_ranks>>
+class WorkersOf
+    : public WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>> {
+ public:
+  using TransportType = Transport<Program::transport_ranks>;
+  using Communicator = typename TransportType::Communicator;
+  using Group = WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
+  using typename Group::RankType;
+  /// The rank that is device @p D of its replica.
+  template <int D>
+  using RankOf = std::conditional_t<
+      Program::asynchrony.on(),
+      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
+                       Communicator>,
+      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
+
+  /// Whether the ranks run without a barrier between steps.
+  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  static constexpr int steps_in_flight = Program::asynchrony.on()
+                                             ? Program::asynchrony.late_steps(0) + 2
+                                         : streams ? 2
+                                                   : RankOf<0>::FeedType::steps_in_flight;
+  static_assert(detail::PostValidatesOn<Program::post_validated,
+                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
+
+  static constexpr ProgramFacts program_facts{
+      .network = Program::network,
+      .devices = detail::parameters_of_devices<Program>,
+      .copies = Program::map.copies,
+      .parts = Program::map.parts(),
+      .result = Program::partition.part[Program::network.nodes - 1],
+      .device = Program::map.device,
+      .steps_in_flight = steps_in_flight,
+      .several_ranks = Program::several_ranks,
+      .stateful = Program::stateful,
+      .asynchronous = Program::asynchrony.on(),
+      .streams = streams,
+      .has_pieces = Program::has_pieces,
+      .cuts_weights = Program::slices > 1 || Program::sharded_parameters,
+      .two_models = !Program::averaging.ends_equal(),
+      .passes_on = SendsAndReceives<Communicator, double>,
+      .captured_beside = is_capturable_beside_others<Communicator>};
+
+  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
+  /// @param transport  but for describe_progress; its time-out 0 is for no limit
+  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
+  TANDEM_COLD WorkersOf(RankOptions const& options, TransportOptions transport,
+                        OnStall on_stall = {})
+      : WorkersOf{options, std::move(transport), on_stall,
+                  batching_with<Program>(options.microbatches, options.replicas)} {}
+
+ private:
+  TANDEM_COLD WorkersOf(RankOptions const& options, TransportOptions transport, OnStall on_stall,
+                        Batching const& batching)
+      : Group{{.facts = program_facts,
+               .batching = batching,
+               .mesh = Program::mesh_of(batching.replicas),
+               .limit = {transport.timeout, on_stall},
+               .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight,
+                                                         {transport.timeout, on_stall})},
+              options,
+              std::make_unique<GroupTransportOf<TransportType>>(
+                  detail::described<Program>(transport, batching.replicas, on_stall)),
+              make_rank} {}
+
+  // Its type depends on which device of its replica it is.
+  TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
+                                                         Mesh const& mesh,
+                                                         RankOptions const& options) {
+    auto const connect = [&](int group) {
+      auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
+      return group == RankGroups<Program>::all ? own.communicator(options.rank)
+                                               : own.communicator(options.rank, group);
+    };
+    int const device = mesh.coordinate(options.rank, Axis::model);
+    std::unique_ptr<RankType> made;
+    [&]<int... D>(std::integer_sequence<int, D...>) {
+      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
+    }
+    (std::make_integer_sequence<int, Program::devices>{});
+    return made;
+  }
+};
+
+}  // namespace tandem
