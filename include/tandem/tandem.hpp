@@ -20,7 +20,6 @@
 #include <tandem/data/mnist.hpp>
 #include <tandem/data/soft_labels.hpp>
 #include <tandem/data/tensor_dataset.hpp>
-#include <tandem/engine/rank/rank.hpp>
 #include <tandem/graph/lower.hpp>
 #include <tandem/layers/activation.hpp>
 #include <tandem/layers/attention.hpp>

@@ -161,7 +161,6 @@
       host::channels_last::dropout_forward<T>;                                       \
   TANDEM_INSTANCE decltype(host::channels_last::dropout_gradient<T>)                 \
       host::channels_last::dropout_gradient<T>;                                      \
-  TANDEM_INSTANCE decltype(host::channels_last::sum<T>) host::channels_last::sum<T>; \
   TANDEM_INSTANCE decltype(host::channels_last::relu_forward<T>)                     \
       host::channels_last::relu_forward<T>;                                          \
   TANDEM_INSTANCE decltype(host::channels_last::relu_gradient<T>)                    \
@@ -233,6 +232,7 @@
 namespace tandem {
 
 TANDEM_KERNELS_OF(float)
+TANDEM_INSTANCE decltype(host::channels_last::sum<float>) host::channels_last::sum<float>;
 TANDEM_KERNELS_OF(double)
 TANDEM_OPS_OF(float)
 TANDEM_OPS_OF(double)
@@ -244,6 +244,7 @@ TANDEM_WEIGHTS_OF(float)
 TANDEM_WEIGHTS_OF(double)
 TANDEM_MEMORY_OF(float, float)
 TANDEM_MEMORY_OF(double, double)
+TANDEM_INSTANCE class BasicIdxFolder<Inflate>;
 TANDEM_INSTANCE class BatchLoader<float, std::int32_t>;
 TANDEM_INSTANCE class BatchLoader<float, float>;
 TANDEM_INSTANCE class BatchLoader<double, std::int32_t>;
@@ -265,6 +266,7 @@ TANDEM_RANK_OF(BasicHost<OneDnn, Fp32>)
 TANDEM_RANK_OF(BasicHost<OneDnn, Bf16>)
 TANDEM_CHANNELS_OF(float)
 TANDEM_CHANNELS_OF(BFloat16)
+TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last::sum<BFloat16>;
 #endif
 
 }  // namespace tandem

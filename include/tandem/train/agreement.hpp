@@ -94,6 +94,10 @@ TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup 
 /// how many seconds, which process 0 decides.
 TANDEM_ONCE TANDEM_COLD void state(Statements& all, TrainerOptions const& options);
 
+/// @param types  of the network, its body, its input, the strategy, loss, metric and backend
+TANDEM_ONCE TANDEM_COLD Statements statements_of(std::span<std::string const> types,
+                                                 TrainerOptions const& options);
+
 }  // namespace detail
 
 /// All processes of a trainer have the same @p own. All call it; of one process it does nothing.
@@ -115,22 +119,13 @@ TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements 
 /// All processes make a trainer of the same types and options.
 template <class Net, class... Types, class Workers>
 void agree_on_options(Workers& workers, TrainerOptions const& options) {
-  if (options.world.processes == 1) {
-    return;
+  if (options.world.processes > 1) {
+    std::string const types[] = {type_text<Net>(), type_text<typename Net::body>(),
+                                 type_text<typename Net::input>(), type_text<Types>()...};
+    agree(workers, options.world, detail::statements_of(types, options),
+          "; start one program everywhere and give all processes the same options: what is drawn "
+          "at random let one process draw, and tell the others");
   }
-  static constexpr char const* names[] = {"the strategy", "the loss", "the metric", "the backend"};
-  static_assert(std::size(names) == sizeof...(Types));
-  detail::Statements all;
-  all.add("the version of tandem, as TANDEM_VERSION says it,", TANDEM_VERSION);
-  std::string const body = type_text<typename Net::body>() + type_text<typename Net::input>();
-  all.add("the network",
-          type_text<Net>() + " with the hash " + std::to_string(detail::hash_of(body)));
-  std::size_t at = 0;
-  (all.add(names[at++], type_text<Types>()), ...);
-  detail::state(all, options);
-  agree(workers, options.world, all,
-        "; start one program everywhere and give all processes the same options: what is drawn at "
-        "random let one process draw, and tell the others");
 }
 
 /// All processes make the same call. @param call  "evaluate()"
@@ -327,6 +322,20 @@ TANDEM_ONCE void state(Statements& all, TrainerOptions const& options) {
   all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
   all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
   all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
+}
+
+TANDEM_ONCE Statements statements_of(std::span<std::string const> types,
+                                     TrainerOptions const& options) {
+  static constexpr char const* names[] = {"the strategy", "the loss", "the metric", "the backend"};
+  Statements all;
+  all.add("the version of tandem, as TANDEM_VERSION says it,", TANDEM_VERSION);
+  all.add("the network",
+          types[0] + " with the hash " + std::to_string(hash_of(types[1] + types[2])));
+  for (std::size_t i = 0; i < std::size(names); ++i) {
+    all.add(names[i], types[3 + i]);
+  }
+  state(all, options);
+  return all;
 }
 
 TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements const& others) {

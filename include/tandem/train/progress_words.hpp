@@ -9,8 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <tandem/comm/rank_set.hpp>
+#include <tandem/comm/transport_options.hpp>
+#include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
@@ -51,8 +55,15 @@ class ProgressWords {
   return limit.count() == 0 ? std::chrono::hours{8760} : limit;
 }
 
-/// A rank's word in a transport's messages.
-TANDEM_ONCE std::string describe_action(int rank, std::uint64_t action);
+namespace detail {
+
+/// The options of the transport of ranks that say what action they are at.
+/// @param groups  of the ranks
+/// @param ranks   of all processes
+TANDEM_ONCE TransportOptions transport_options(StallLimit const& limit, World const& world,
+                                               std::vector<RankSet> groups, int ranks);
+
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -69,9 +80,18 @@ TANDEM_ONCE ProgressWords::ProgressWords(GroupTransport& transport)
   }
 }
 
-TANDEM_ONCE std::string describe_action(int /*rank*/, std::uint64_t action) {
-  std::string const text = in_words(unpack_action(action));
-  return text.empty() ? "at no action" : "at " + text;
+TANDEM_ONCE TransportOptions detail::transport_options(StallLimit const& limit, World const& world,
+                                                       std::vector<RankSet> groups, int ranks) {
+  return {.timeout = transport_timeout(limit.timeout),
+          .describe_progress =
+              [](int /*rank*/, std::uint64_t action) {
+                std::string const text = in_words(unpack_action(action));
+                return text.empty() ? "at no action" : "at " + text;
+              },
+          .world = world,
+          .groups = std::move(groups),
+          .on_stall = limit.on_stall,
+          .ranks = ranks};
 }
 
 TANDEM_ONCE RankWords ProgressWords::reader() const {

@@ -283,7 +283,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  the samples are not what the network takes, or its loss wants
   template <Dataset D>
   static void check_dataset(D const& data) {
-    check_samples(source_of(data).shapes(), Batches::facts.wanted, output);
+    auto source = source_of(data);
+    check_samples(static_cast<typename Core::Data&>(source).shapes(), Batches::facts.wanted,
+                  output);
   }
 
   [[nodiscard]] Workers& workers() { return static_cast<Workers&>(this->group()); }
@@ -295,9 +297,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
       TrainerOptions const& options) {
     ImportedTable const table = table_for<ProgramType>(options);
-    auto workers = std::make_unique<Workers>(
-        make_rank_options<ProgramType>(options, table),
-        TransportOptions{.timeout = options.timeout, .world = options.world}, options.on_stall);
+    auto workers = std::make_unique<Workers>(make_rank_options<ProgramType>(options, table),
+                                             stall_limit(options), options.world);
     agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
     return workers;
   }
@@ -309,10 +310,18 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
                            x, targets, sequences, this->options().batch, this->group().batching()));
   }
 
+  // In place of a dataset that does not fit, so that one sentence is the only error.
+  struct Refused {
+    operator typename Core::Data &();
+  };
   template <Dataset D>
-  static DataSourceOf<D, In> source_of(D const& data) {
+  static auto source_of(D const& data) {
     static_assert(TargetsFit<D, LossType>::value && InputsFit<ProgramType, D>::value);
-    return DataSourceOf<D, In>{data};
+    if constexpr (std::is_same_v<typename D::Target, Target>) {
+      return DataSourceOf<D, In>{data};
+    } else {
+      return Refused{};
+    }
   }
 
   template <Dataset D>

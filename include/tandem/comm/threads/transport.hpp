@@ -33,6 +33,7 @@ class ThreadsRanks {
   using Communicator = ThreadsCommunicator;
 
   TANDEM_ONCE ThreadsRanks(int ranks, TransportOptions const& options);
+  TANDEM_NOINLINE ~ThreadsRanks() = default;
   ThreadsRanks(ThreadsRanks const&) = delete;
   ThreadsRanks& operator=(ThreadsRanks const&) = delete;
 

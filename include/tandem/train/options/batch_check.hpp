@@ -35,19 +35,22 @@ TANDEM_ONCE void check_training_batch(GraphView network, int batch, Batching con
 TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least, int limit,
                                int time, char const* what, SampleNames const& names = {});
 
+namespace detail {
+
+/// @param counts  whether a label is one; others are ignored
+TANDEM_ONCE void check_labels(std::span<std::int32_t const> labels, std::int64_t outputs,
+                              bool (*counts)(std::int32_t), SampleNames const& names);
+
+}  // namespace detail
+
 /// Where targets are labels, each must be the index of an output; other integers may be any.
 /// @throws ContractError  one is not; the message names its sample
 template <class LossType, class MetricType>
 void check_labels(std::span<typename LossType::Target const> labels, std::int64_t outputs,
                   SampleNames const& names = {}) {
   if constexpr (targets_are_labels<LossType, MetricType> && !is_of_criterion<LossType>) {
-    for (std::size_t s = 0; s < labels.size(); ++s) {
-      if ((labels[s] < 0 || labels[s] >= outputs) && sample_counts<LossType>(labels[s])) {
-        throw ContractError{
-            "label " + std::to_string(labels[s]) + " of " + names(static_cast<std::int64_t>(s)) +
-            " is out of range: the network has " + std::to_string(outputs) + " outputs"};
-      }
-    }
+    detail::check_labels(
+        labels, outputs, [](std::int32_t label) { return sample_counts<LossType>(label); }, names);
   }
 }
 
@@ -216,6 +219,17 @@ TANDEM_ONCE void check_indices(std::span<std::int32_t const> indices, int least,
                           names(static_cast<std::int64_t>(i / row)) + ", position " +
                           std::to_string(i % row) + ", is out of range: the network has " +
                           std::to_string(limit) + " of them"};
+    }
+  }
+}
+
+TANDEM_ONCE void detail::check_labels(std::span<std::int32_t const> labels, std::int64_t outputs,
+                                      bool (*counts)(std::int32_t), SampleNames const& names) {
+  for (std::size_t s = 0; s < labels.size(); ++s) {
+    if ((labels[s] < 0 || labels[s] >= outputs) && counts(labels[s])) {
+      throw ContractError{
+          "label " + std::to_string(labels[s]) + " of " + names(static_cast<std::int64_t>(s)) +
+          " is out of range: the network has " + std::to_string(outputs) + " outputs"};
     }
   }
 }

@@ -56,7 +56,7 @@ template <class B>
   requires NamesDevice<B>
 struct BackendFits<B> {
   static constexpr bool value = true;
-  static_assert(Complete<typename B::Device>,
+  static_assert(!NamesDevice<B>,
                 "Trainer<Net, Strategy, Cuda>: include <tandem/cuda.cuh> and compile this file "
                 "with nvcc");
 };

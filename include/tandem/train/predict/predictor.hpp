@@ -106,9 +106,8 @@ class Predictor<Net, Backend> {
   /// @throws ContractError  an option is out of range
   explicit Predictor(PredictorOptions const& options = {})
       : options_{checked(options)},
-        workers_{make_rank_options<ProgramType>(options_, {}),
-                 {.timeout = options_.timeout},
-                 options_.on_stall} {}
+        workers_{make_rank_options<ProgramType>(options_, {}), stall_limit(options_),
+                 options_.world} {}
 
   /// The same, and load(path).
   template <std::convertible_to<std::string> Path>

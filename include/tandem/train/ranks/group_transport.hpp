@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <string_view>
-#include <utility>
 
 #include <tandem/comm/transport.hpp>
 #include <tandem/comm/transport_options.hpp>
@@ -41,7 +40,7 @@ class GroupTransport {
 template <class T>
 class GroupTransportOf final : public GroupTransport {
  public:
-  explicit GroupTransportOf(TransportOptions options) : own{std::move(options)} {}
+  explicit GroupTransportOf(TransportOptions const& options) : own{options} {}
 
   [[nodiscard]] int first_rank() const override { return own.first_rank(); }
   [[nodiscard]] int local_ranks() const override { return own.local_ranks(); }

@@ -39,18 +39,6 @@ inline constexpr auto parameters_of_devices = []<int... D>(std::integer_sequence
 }
 (std::make_integer_sequence<int, Program::devices>{});
 
-/// The options of the transport of a program's ranks: its groups, and the words for what ranks do.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Program>
-TransportOptions described(TransportOptions options, int replicas, OnStall const& on_stall) {
-  options.on_stall = on_stall;
-  options.timeout = transport_timeout(options.timeout);
-  options.groups = RankGroups<Program>{replicas}.list();
-  options.ranks = Program::mesh_of(replicas).size();
-  options.describe_progress = describe_action;
-  return options;
-}
-
 }  // namespace detail
 
 template <class Program, class Backend, class LossType, class MetricType,
@@ -100,27 +88,26 @@ class WorkersOf
       .passes_on = SendsAndReceives<Communicator, double>,
       .captured_beside = is_capturable_beside_others<Communicator>};
 
-  /// @param options    of every rank but for the field `rank`, and of its device the ordinal
-  /// @param transport  but for describe_progress; its time-out 0 is for no limit
-  /// @param on_stall   what to do about a rank that makes no progress for longer than the time-out
-  TANDEM_COLD WorkersOf(RankOptions const& options, TransportOptions transport,
-                        OnStall on_stall = {})
-      : WorkersOf{options, std::move(transport), on_stall,
+  /// @param options  of every rank but for the field `rank`, and of its device the ordinal
+  /// @param limit    what to do about a rank that makes no progress for so long
+  TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
+      : WorkersOf{options, limit, world,
                   batching_with<Program>(options.microbatches, options.replicas)} {}
 
  private:
-  TANDEM_COLD WorkersOf(RankOptions const& options, TransportOptions transport, OnStall on_stall,
+  TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
                         Batching const& batching)
-      : Group{{.facts = program_facts,
-               .batching = batching,
-               .mesh = Program::mesh_of(batching.replicas),
-               .limit = {transport.timeout, on_stall},
-               .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight,
-                                                         {transport.timeout, on_stall})},
-              options,
-              std::make_unique<GroupTransportOf<TransportType>>(
-                  detail::described<Program>(transport, batching.replicas, on_stall)),
-              make_rank} {}
+      : Group{
+            {.facts = program_facts,
+             .batching = batching,
+             .mesh = Program::mesh_of(batching.replicas),
+             .limit = limit,
+             .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight, limit)},
+            options,
+            std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
+                limit, world, RankGroups<Program>{batching.replicas}.list(),
+                Program::mesh_of(batching.replicas).size())),
+            make_rank} {}
 
   // Its type depends on which device of its replica it is.
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
