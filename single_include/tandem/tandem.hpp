@@ -42582,24 +42582,15 @@ struct WeightNames {
   /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
   std::vector<Rename> rename{};
 
-  template <class = void>
-  [[nodiscard]] std::string operator()(std::string_view name) const {
-    name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
-    for (Rename const& rule : rename) {
-      std::size_t const size = rule.from.size();
-      if (name.starts_with(rule.from) &&
-          (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
-        bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
-        return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
-      }
-    }
-    return std::string{name};
-  }
+  TANDEM_ONCE [[nodiscard]] std::string operator()(std::string_view name) const;
 };
 
 namespace detail {
 
 TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape);
+
+/// names(name_in_file), as WeightNames.
+using NameInNetwork = FunctionRef<std::string(std::string_view)>;
 
 inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
                                                       "second."};
@@ -42608,31 +42599,8 @@ inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "
 class FileWeights {
  public:
   /// @param file   outlives this
-  /// @param names  names(name_in_file), as WeightNames
   /// @throws FileError  two tensors have one name
-  template <class Names>
-  FileWeights(Safetensors const& file, std::string const& path, Names const& names) : path_{path} {
-    for (TensorView const& tensor : file.tensors()) {
-      std::string name = names(std::string_view{tensor.name});
-      if (!name.empty()) {
-        entries_.push_back({std::move(name), &tensor});
-      } else if (!is_beside_weights(tensor.name)) {
-        left_out_.push_back(&tensor);
-      }
-    }
-    std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
-      return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
-    });
-    for (std::size_t i = 1; i < entries_.size(); ++i) {
-      if (entries_[i].name == entries_[i - 1].name) {
-        throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
-                                   printable(entries_[i].tensor->name) + "' are both '" +
-                                   printable(entries_[i].name) +
-                                   "' by the prefix and the renames that were given; leave one out "
-                                   "by a name of \"\", or rename it otherwise"};
-      }
-    }
-  }
+  TANDEM_ONCE FileWeights(Safetensors const& file, std::string const& path, NameInNetwork names);
 
   /// Of this name of the network's, or null; and it is used.
   TANDEM_ONCE TensorView const* take(std::string_view name);
@@ -42680,7 +42648,49 @@ class FileWeights {
 
 #if TANDEM_BODIES
 
+namespace tandem {
+
+TANDEM_ONCE std::string WeightNames::operator()(std::string_view name) const {
+  name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
+  for (Rename const& rule : rename) {
+    std::size_t const size = rule.from.size();
+    if (name.starts_with(rule.from) &&
+        (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
+      bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
+      return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
+    }
+  }
+  return std::string{name};
+}
+
+}  // namespace tandem
+
 namespace tandem::detail {
+
+TANDEM_ONCE FileWeights::FileWeights(Safetensors const& file, std::string const& path,
+                                     NameInNetwork names)
+    : path_{path} {
+  for (TensorView const& tensor : file.tensors()) {
+    std::string name = names(std::string_view{tensor.name});
+    if (!name.empty()) {
+      entries_.push_back({std::move(name), &tensor});
+    } else if (!is_beside_weights(tensor.name)) {
+      left_out_.push_back(&tensor);
+    }
+  }
+  std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
+    return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
+  });
+  for (std::size_t i = 1; i < entries_.size(); ++i) {
+    if (entries_[i].name == entries_[i - 1].name) {
+      throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
+                                 printable(entries_[i].tensor->name) + "' are both '" +
+                                 printable(entries_[i].name) +
+                                 "' by the prefix and the renames that were given; leave one out "
+                                 "by a name of \"\", or rename it otherwise"};
+    }
+  }
+}
 
 /// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
 /// Cost: the product of their lengths.
@@ -44345,99 +44355,6 @@ TANDEM_ONCE void check_can(GroupState state, WorkKind kind) {
 }
 
 }  // namespace tandem
-
-#endif
-
-// ---- tandem/train/parameters.hpp
-
-/// @file
-/// Initial values of parameters, and those of all devices of a replica together.
-
-namespace tandem {
-
-namespace detail {
-
-/// Four numbers of mean 0 and deviation 1, by Box and Muller: two of words 0 and 1, two of words 2
-/// and 3. None is larger than 6.8.
-///
-/// Source: Box, Muller, "A note on the generation of random normal deviates", Ann. Math. Statist.
-///         29(2), 1958
-TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]);
-
-}  // namespace detail
-
-/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only, and are
-/// floats whatever T is.
-///
-/// Uniform ones have the same bits everywhere; normal ones are made in double and rounded, so that
-/// another machine's log, sin and cos may change the last bit of a few.
-template <class T>
-void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
-  Init const& init = parameter.init;
-  if (init.law == Init::Law::constant) {
-    for (T& value : values) {
-      value = static_cast<T>(init.value);
-    }
-    return;
-  }
-  float const bound = init.law == Init::Law::uniform
-                          ? init.value
-                          : 1.0F / std::sqrt(static_cast<float>(init.fan_in));
-  for (std::size_t i = 0; i < values.size(); i += 4) {
-    Random4 const random =
-        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
-    float drawn[4];
-    if (init.law == Init::Law::normal) {
-      double z[4];
-      detail::standard_normal(random, z);
-      for (std::size_t j = 0; j < 4; ++j) {
-        drawn[j] = static_cast<float>(double{init.value} * z[j]);
-      }
-    } else {
-      for (std::size_t j = 0; j < 4; ++j) {
-        drawn[j] = (2.0F * uniform(random.word[j]) - 1.0F) * bound + init.middle;
-      }
-    }
-    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
-      values[i + j] = static_cast<T>(drawn[j]);
-    }
-  }
-}
-
-/// The network's @p all parameters in its order, from those of each device of a replica.
-/// @param of    of(device): the device's parameters
-/// @param copy  of the model, where there are two
-template <class F>
-auto gather(int all, int devices, F const& of, int copy = 0) {
-  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
-      static_cast<std::size_t>(all));
-  for (int device = devices - 1; device >= 0; --device) {
-    for (auto& own : of(device)) {
-      if (own.copy == copy) {
-        list[static_cast<std::size_t>(own.index)] = std::move(own);
-      }
-    }
-  }
-  return list;
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]) {
-  for (int pair = 0; pair < 4; pair += 2) {
-    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
-    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
-    double const radius = std::sqrt(-2.0 * std::log(above_zero));
-    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
-    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
-  }
-}
-
-}  // namespace tandem::detail
 
 #endif
 
@@ -47903,19 +47820,21 @@ class Replicas {
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
   /// Where it has none whole: of the first of all. @pre fetch() has been called since it changed
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
-    if (auto& others = workers_.elsewhere(); others.needed()) {
-      return gather(
-          workers_.facts().network.parameters, static_cast<int>(workers_.facts().devices.size()),
-          [&](int device) {
-            return others.is_here(device) ? of_rank(others.rank_of(device) - workers_.first_rank())
-                                          : others.of(device);
-          },
-          copy);
+    auto& others = workers_.elsewhere();
+    // The replica's devices, of which those of this process are numbered by its ranks.
+    MeshGroup const ranks = workers_.mesh().group(others.needed() ? 0 : local, Axis::model);
+    std::vector<NamedParameter<T>> list(
+        static_cast<std::size_t>(workers_.facts().network.parameters));
+    for (int device = ranks.count - 1; device >= 0; --device) {
+      bool const here = !others.needed() || others.is_here(device);
+      int const first = others.needed() ? workers_.first_rank() : 0;
+      for (auto& own : here ? of_rank(ranks[device] - first) : others.of(device)) {
+        if (own.copy == copy) {
+          list[static_cast<std::size_t>(own.index)] = std::move(own);
+        }
+      }
     }
-    MeshGroup const ranks = workers_.mesh().group(local, Axis::model);  // of those of this process
-    return gather(
-        workers_.facts().network.parameters, ranks.count,
-        [&](int device) { return of_rank(ranks[device]); }, copy);
+    return list;
   }
 
   /// Of the first replica: of both models if they may differ.
@@ -47944,22 +47863,8 @@ class Replicas {
   ///                    has changed then
   template <class Read>
   auto load(std::string const& path, Read const& read) const {
-    workers_.check_can(WorkKind::writes);
     std::optional<std::invoke_result_t<Read const&>> loaded;
-    try {
-      loaded.emplace(read());
-    } catch (...) {
-      try {
-        static_cast<void>(all_agree(false));
-      } catch (Error const&) {  // the group says so at the next call
-      }
-      throw;
-    }
-    if (!all_agree(true)) {
-      throw FileError{path,
-                      "another process could not read its checkpoint, so nothing has changed in "
-                      "any; its message says why"};
-    }
+    read_in_all(path, [&] { loaded.emplace(read()); });
     loaded->take();
     return *std::move(loaded);
   }
@@ -47998,6 +47903,25 @@ class Replicas {
   }
 
  private:
+  // read() in every process; throws where one has.
+  void read_in_all(std::string const& path, FunctionRef<void()> read) const {
+    workers_.check_can(WorkKind::writes);
+    try {
+      read();
+    } catch (...) {
+      try {
+        static_cast<void>(all_agree(false));
+      } catch (Error const&) {  // the group says so at the next call
+      }
+      throw;
+    }
+    if (!all_agree(true)) {
+      throw FileError{path,
+                      "another process could not read its checkpoint, so nothing has changed in "
+                      "any; its message says why"};
+    }
+  }
+
   [[nodiscard]] bool gathers(bool states) const {
     return workers_.facts().has_pieces && (states || workers_.facts().cuts_weights);
   }
@@ -63346,6 +63270,82 @@ using UsedWorkers =
 /// The sentences for arguments that no Trainer can have, and what is compiled in its place, so that
 /// such a sentence is the only error.
 
+// ---- tandem/train/parameters.hpp
+
+/// @file
+/// Initial values of parameters, and those of all devices of a replica together.
+
+namespace tandem {
+
+namespace detail {
+
+/// Four numbers of mean 0 and deviation 1, by Box and Muller: two of words 0 and 1, two of words 2
+/// and 3. None is larger than 6.8.
+///
+/// Source: Box, Muller, "A note on the generation of random normal deviates", Ann. Math. Statist.
+///         29(2), 1958
+TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]);
+
+}  // namespace detail
+
+/// Writes the initial values of parameter @p p; they depend on (seed, p, element) only, and are
+/// floats whatever T is.
+///
+/// Uniform ones have the same bits everywhere; normal ones are made in double and rounded, so that
+/// another machine's log, sin and cos may change the last bit of a few.
+template <class T>
+void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span<T> values) {
+  Init const& init = parameter.init;
+  if (init.law == Init::Law::constant) {
+    for (T& value : values) {
+      value = static_cast<T>(init.value);
+    }
+    return;
+  }
+  float const bound = init.law == Init::Law::uniform
+                          ? init.value
+                          : 1.0F / std::sqrt(static_cast<float>(init.fan_in));
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    Random4 const random =
+        philox(seed, RandomUse::initial_weights, i / 4, static_cast<std::uint64_t>(p));
+    float drawn[4];
+    if (init.law == Init::Law::normal) {
+      double z[4];
+      detail::standard_normal(random, z);
+      for (std::size_t j = 0; j < 4; ++j) {
+        drawn[j] = static_cast<float>(double{init.value} * z[j]);
+      }
+    } else {
+      for (std::size_t j = 0; j < 4; ++j) {
+        drawn[j] = (2.0F * uniform(random.word[j]) - 1.0F) * bound + init.middle;
+      }
+    }
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      values[i + j] = static_cast<T>(drawn[j]);
+    }
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void standard_normal(Random4 const& random, double (&z)[4]) {
+  for (int pair = 0; pair < 4; pair += 2) {
+    double const above_zero = (static_cast<double>(random.word[pair]) + 0.5) * 0x1p-32;
+    double const turn = static_cast<double>(random.word[pair + 1]) * 0x1p-32;
+    double const radius = std::sqrt(-2.0 * std::log(above_zero));
+    z[pair] = radius * std::cos(2.0 * std::numbers::pi * turn);
+    z[pair + 1] = radius * std::sin(2.0 * std::numbers::pi * turn);
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem::detail {
 
 template <class N>
@@ -65109,14 +65109,14 @@ CheckpointCopy copy_into(NamedParameter<T> const& p, TensorView const* from,
 /// wrote the file; other tensors are listed. Numbers of fewer or more bits are converted, a double
 /// rounded to the nearest float, ties to even; averages of weights begin there.
 /// @param whole  the parameters of one model
-/// @param names  names(name_in_file) gives the network's
+/// @param names  give the network's
 /// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, a number
 ///                    that T cannot hold, or two that differ where the network shares one
-template <class T, class Names>
+template <class T>
 LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks,
-                                    Names const& names) {
+                                    detail::NameInNetwork names) {
   LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
   detail::FileWeights file{loaded.file, path, names};
   std::vector<NamedParameter<T>> const model = without_prefix(whole);
@@ -68209,10 +68209,10 @@ namespace tandem::detail {
 
 /// Of a file that has averages over steps, or a second model: what the choice says. @p to: the
 /// parameters that will hold it.
-template <class T, class Names>
+template <class T>
 LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
                                std::vector<NamedParameter<T>> const& to, WhichModel which,
-                               Names const& names) {
+                               NameInNetwork names) {
   LoadedCheckpoint<T> loaded{.file = read_tensors(path), .copies = {}};
   FileWeights file{loaded.file, path, names};
   std::vector<TensorView const*> const first = take_all(file, path, to);
@@ -76036,6 +76036,11 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
   TANDEM_INSTANCE decltype(detail::average_tensors<P>) detail::average_tensors<P>;               \
   TANDEM_INSTANCE decltype(detail::named_parameters<P>) detail::named_parameters<P>;             \
+  TANDEM_INSTANCE decltype(read_parameters<P>) read_parameters<P>;                               \
+  TANDEM_INSTANCE decltype(detail::read_model<P>) detail::read_model<P>;                         \
+  TANDEM_INSTANCE decltype(detail::take_plan<P>) detail::take_plan<P>;                           \
+  TANDEM_INSTANCE class ParametersElsewhere<P>;                                                  \
+  TANDEM_INSTANCE struct LoadedCheckpoint<P>;                                                    \
   TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
   TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
 

@@ -126,6 +126,11 @@
   TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
   TANDEM_INSTANCE decltype(detail::average_tensors<P>) detail::average_tensors<P>;               \
   TANDEM_INSTANCE decltype(detail::named_parameters<P>) detail::named_parameters<P>;             \
+  TANDEM_INSTANCE decltype(read_parameters<P>) read_parameters<P>;                               \
+  TANDEM_INSTANCE decltype(detail::read_model<P>) detail::read_model<P>;                         \
+  TANDEM_INSTANCE decltype(detail::take_plan<P>) detail::take_plan<P>;                           \
+  TANDEM_INSTANCE class ParametersElsewhere<P>;                                                  \
+  TANDEM_INSTANCE struct LoadedCheckpoint<P>;                                                    \
   TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
   TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
 

@@ -67,23 +67,6 @@ void initialize(Parameter const& parameter, int p, std::uint64_t seed, std::span
   }
 }
 
-/// The network's @p all parameters in its order, from those of each device of a replica.
-/// @param of    of(device): the device's parameters
-/// @param copy  of the model, where there are two
-template <class F>
-auto gather(int all, int devices, F const& of, int copy = 0) {
-  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
-      static_cast<std::size_t>(all));
-  for (int device = devices - 1; device >= 0; --device) {
-    for (auto& own : of(device)) {
-      if (own.copy == copy) {
-        list[static_cast<std::size_t>(own.index)] = std::move(own);
-      }
-    }
-  }
-  return list;
-}
-
 }  // namespace tandem
 
 #if TANDEM_BODIES

@@ -103,14 +103,14 @@ CheckpointCopy copy_into(NamedParameter<T> const& p, TensorView const* from,
 /// wrote the file; other tensors are listed. Numbers of fewer or more bits are converted, a double
 /// rounded to the nearest float, ties to even; averages of weights begin there.
 /// @param whole  the parameters of one model
-/// @param names  names(name_in_file) gives the network's
+/// @param names  give the network's
 /// @throws FileError  the file is corrupt, lacks a parameter, has one of another shape, a number
 ///                    that T cannot hold, or two that differ where the network shares one
-template <class T, class Names>
+template <class T>
 LoadedCheckpoint<T> read_parameters(std::string const& path, GraphView network,
                                     std::vector<NamedParameter<T>> const& whole,
                                     std::vector<std::vector<NamedParameter<T>>> const& ranks,
-                                    Names const& names) {
+                                    detail::NameInNetwork names) {
   LoadedCheckpoint<T> loaded{.file = detail::read_tensors(path), .copies = {}};
   detail::FileWeights file{loaded.file, path, names};
   std::vector<NamedParameter<T>> const model = without_prefix(whole);

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include <tandem/core/error.hpp>
+#include <tandem/core/function_ref.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
-#include <tandem/train/parameters.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
 
 namespace tandem {
@@ -55,19 +55,21 @@ class Replicas {
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
   /// Where it has none whole: of the first of all. @pre fetch() has been called since it changed
   [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
-    if (auto& others = workers_.elsewhere(); others.needed()) {
-      return gather(
-          workers_.facts().network.parameters, static_cast<int>(workers_.facts().devices.size()),
-          [&](int device) {
-            return others.is_here(device) ? of_rank(others.rank_of(device) - workers_.first_rank())
-                                          : others.of(device);
-          },
-          copy);
+    auto& others = workers_.elsewhere();
+    // The replica's devices, of which those of this process are numbered by its ranks.
+    MeshGroup const ranks = workers_.mesh().group(others.needed() ? 0 : local, Axis::model);
+    std::vector<NamedParameter<T>> list(
+        static_cast<std::size_t>(workers_.facts().network.parameters));
+    for (int device = ranks.count - 1; device >= 0; --device) {
+      bool const here = !others.needed() || others.is_here(device);
+      int const first = others.needed() ? workers_.first_rank() : 0;
+      for (auto& own : here ? of_rank(ranks[device] - first) : others.of(device)) {
+        if (own.copy == copy) {
+          list[static_cast<std::size_t>(own.index)] = std::move(own);
+        }
+      }
     }
-    MeshGroup const ranks = workers_.mesh().group(local, Axis::model);  // of those of this process
-    return gather(
-        workers_.facts().network.parameters, ranks.count,
-        [&](int device) { return of_rank(ranks[device]); }, copy);
+    return list;
   }
 
   /// Of the first replica: of both models if they may differ.
@@ -96,22 +98,8 @@ class Replicas {
   ///                    has changed then
   template <class Read>
   auto load(std::string const& path, Read const& read) const {
-    workers_.check_can(WorkKind::writes);
     std::optional<std::invoke_result_t<Read const&>> loaded;
-    try {
-      loaded.emplace(read());
-    } catch (...) {
-      try {
-        static_cast<void>(all_agree(false));
-      } catch (Error const&) {  // the group says so at the next call
-      }
-      throw;
-    }
-    if (!all_agree(true)) {
-      throw FileError{path,
-                      "another process could not read its checkpoint, so nothing has changed in "
-                      "any; its message says why"};
-    }
+    read_in_all(path, [&] { loaded.emplace(read()); });
     loaded->take();
     return *std::move(loaded);
   }
@@ -150,6 +138,25 @@ class Replicas {
   }
 
  private:
+  // read() in every process; throws where one has.
+  void read_in_all(std::string const& path, FunctionRef<void()> read) const {
+    workers_.check_can(WorkKind::writes);
+    try {
+      read();
+    } catch (...) {
+      try {
+        static_cast<void>(all_agree(false));
+      } catch (Error const&) {  // the group says so at the next call
+      }
+      throw;
+    }
+    if (!all_agree(true)) {
+      throw FileError{path,
+                      "another process could not read its checkpoint, so nothing has changed in "
+                      "any; its message says why"};
+    }
+  }
+
   [[nodiscard]] bool gathers(bool states) const {
     return workers_.facts().has_pieces && (states || workers_.facts().cuts_weights);
   }

@@ -16,6 +16,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/core/function_ref.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/io/safetensors/all.hpp>
 
@@ -38,24 +39,15 @@ struct WeightNames {
   /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
   std::vector<Rename> rename{};
 
-  template <class = void>
-  [[nodiscard]] std::string operator()(std::string_view name) const {
-    name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
-    for (Rename const& rule : rename) {
-      std::size_t const size = rule.from.size();
-      if (name.starts_with(rule.from) &&
-          (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
-        bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
-        return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
-      }
-    }
-    return std::string{name};
-  }
+  TANDEM_ONCE [[nodiscard]] std::string operator()(std::string_view name) const;
 };
 
 namespace detail {
 
 TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape);
+
+/// names(name_in_file), as WeightNames.
+using NameInNetwork = FunctionRef<std::string(std::string_view)>;
 
 inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
                                                       "second."};
@@ -64,31 +56,8 @@ inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "
 class FileWeights {
  public:
   /// @param file   outlives this
-  /// @param names  names(name_in_file), as WeightNames
   /// @throws FileError  two tensors have one name
-  template <class Names>
-  FileWeights(Safetensors const& file, std::string const& path, Names const& names) : path_{path} {
-    for (TensorView const& tensor : file.tensors()) {
-      std::string name = names(std::string_view{tensor.name});
-      if (!name.empty()) {
-        entries_.push_back({std::move(name), &tensor});
-      } else if (!is_beside_weights(tensor.name)) {
-        left_out_.push_back(&tensor);
-      }
-    }
-    std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
-      return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
-    });
-    for (std::size_t i = 1; i < entries_.size(); ++i) {
-      if (entries_[i].name == entries_[i - 1].name) {
-        throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
-                                   printable(entries_[i].tensor->name) + "' are both '" +
-                                   printable(entries_[i].name) +
-                                   "' by the prefix and the renames that were given; leave one out "
-                                   "by a name of \"\", or rename it otherwise"};
-      }
-    }
-  }
+  TANDEM_ONCE FileWeights(Safetensors const& file, std::string const& path, NameInNetwork names);
 
   /// Of this name of the network's, or null; and it is used.
   TANDEM_ONCE TensorView const* take(std::string_view name);
@@ -136,7 +105,49 @@ class FileWeights {
 
 #if TANDEM_BODIES
 
+namespace tandem {
+
+TANDEM_ONCE std::string WeightNames::operator()(std::string_view name) const {
+  name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
+  for (Rename const& rule : rename) {
+    std::size_t const size = rule.from.size();
+    if (name.starts_with(rule.from) &&
+        (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
+      bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
+      return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
+    }
+  }
+  return std::string{name};
+}
+
+}  // namespace tandem
+
 namespace tandem::detail {
+
+TANDEM_ONCE FileWeights::FileWeights(Safetensors const& file, std::string const& path,
+                                     NameInNetwork names)
+    : path_{path} {
+  for (TensorView const& tensor : file.tensors()) {
+    std::string name = names(std::string_view{tensor.name});
+    if (!name.empty()) {
+      entries_.push_back({std::move(name), &tensor});
+    } else if (!is_beside_weights(tensor.name)) {
+      left_out_.push_back(&tensor);
+    }
+  }
+  std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
+    return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
+  });
+  for (std::size_t i = 1; i < entries_.size(); ++i) {
+    if (entries_[i].name == entries_[i - 1].name) {
+      throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
+                                 printable(entries_[i].tensor->name) + "' are both '" +
+                                 printable(entries_[i].name) +
+                                 "' by the prefix and the renames that were given; leave one out "
+                                 "by a name of \"\", or rename it otherwise"};
+    }
+  }
+}
 
 /// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
 /// Cost: the product of their lengths.

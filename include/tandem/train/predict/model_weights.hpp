@@ -22,10 +22,10 @@ namespace tandem::detail {
 
 /// Of a file that has averages over steps, or a second model: what the choice says. @p to: the
 /// parameters that will hold it.
-template <class T, class Names>
+template <class T>
 LoadedCheckpoint<T> read_model(std::string const& path, GraphView network,
                                std::vector<NamedParameter<T>> const& to, WhichModel which,
-                               Names const& names) {
+                               NameInNetwork names) {
   LoadedCheckpoint<T> loaded{.file = read_tensors(path), .copies = {}};
   FileWeights file{loaded.file, path, names};
   std::vector<TensorView const*> const first = take_all(file, path, to);
