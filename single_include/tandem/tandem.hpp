@@ -211,10 +211,10 @@
 
 /// @file
 /// Where bodies stand. What a program needs once, as a plan, a check or a sentence, is TANDEM_ONCE:
-/// declared above, its body at the end of its header behind TANDEM_BODIES. By default every unit
-/// has the bodies, as templates, so that only those are compiled that are called. With
-/// TANDEM_SEPARATE_COMPILATION headers declare, and one unit of the program, which includes
-/// <tandem/impl/src.hpp>, has all bodies.
+/// declared above, its body at the end of its header behind `#if TANDEM_BODIES`, at whose top the
+/// header includes what only bodies need. By default every unit has the bodies, as templates, so
+/// that only those are compiled that are called. With TANDEM_SEPARATE_COMPILATION headers declare,
+/// and one unit of the program, which includes <tandem/impl/src.hpp>, has all bodies.
 
 #if !defined(TANDEM_SEPARATE_COMPILATION)
 #define TANDEM_ONCE template <class...>
@@ -2408,7 +2408,15 @@ struct Label {
 };
 
 /// "bucket 2", "loss", or "" for the empty label.
-inline std::string to_string(Label label) {
+TANDEM_ONCE TANDEM_COLD std::string to_string(Label label);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Label label) {
   std::string text = label.text != nullptr ? label.text : "";
   if (label.index >= 0) {
     text += text.empty() ? "" : " ";
@@ -2418,6 +2426,8 @@ inline std::string to_string(Label label) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/runtime/host/queue.hpp
 
@@ -2624,9 +2634,7 @@ struct StreamCopy;
 
 template <>
 struct StreamCopy<host::Queue> {
-  static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes) {
-    stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
-  }
+  TANDEM_ONCE static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes);
 };
 
 /// The only rank of a group of one. Models every concept of comm/concepts.hpp.
@@ -2713,6 +2721,19 @@ class BasicSelfCommunicator {
 using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void StreamCopy<host::Queue>::queue(host::Queue& stream, void const* from, void* to,
+                                                std::size_t bytes) {
+  stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/comm/transport_options.hpp
 
@@ -3191,6 +3212,13 @@ int ranks_of(TransportOptions const& options) {
 
 namespace tandem {
 
+namespace detail {
+
+/// @throws ContractError  see OneRankTransport
+TANDEM_ONCE TANDEM_COLD void check_one_rank(TransportOptions const& options);
+
+}  // namespace detail
+
 /// Models RankTransport, for the one rank 0.
 template <class Stream>
 class OneRankTransport {
@@ -3199,14 +3227,8 @@ class OneRankTransport {
 
   /// @throws ContractError  there are several processes, the time-out is not positive, or a group
   /// has another rank than rank 0
-  template <class = void>  // compiled where it is called, not by every include
   explicit OneRankTransport(TransportOptions const& options) : sets_{options.groups} {
-    check_world(options.world);
-    expects(options.world.processes == 1,
-            "a strategy of one rank runs in one process, and the program was started as several: "
-            "start it once, or take a strategy of more ranks");
-    expects(options.timeout.count() > 0, "the timeout must be positive");
-    detail::check_groups(sets_, 1);
+    detail::check_one_rank(options);
   }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
@@ -3227,6 +3249,23 @@ class OneRankTransport {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_one_rank(TransportOptions const& options) {
+  check_world(options.world);
+  expects(options.world.processes == 1,
+          "a strategy of one rank runs in one process, and the program was started as several: "
+          "start it once, or take a strategy of more ranks");
+  expects(options.timeout.count() > 0, "the timeout must be positive");
+  check_groups(options.groups, 1);
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/comm/recording.hpp
 
@@ -3547,13 +3586,7 @@ constexpr std::int64_t bytes_sent(std::span<Record const> log) {
 }
 
 /// "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent"
-inline std::string to_string(Record const& record) {
-  std::string const label = to_string(record.label);
-  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
-         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
-         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
-         std::to_string(bytes_sent(record)) + " bytes sent";
-}
+TANDEM_ONCE TANDEM_COLD std::string to_string(Record const& record);
 
 /// A communicator that logs. The primary template is the error path: C is no communicator.
 template <class C>
@@ -3654,7 +3687,7 @@ class Recording<C> {
   [[nodiscard]] int size() const noexcept { return communicator_.size(); }
 
   /// The calls so far, oldest first; valid until this object changes.
-  [[nodiscard]] std::span<Record const> log() const noexcept { return log_; }
+  [[nodiscard]] std::span<Record const> log() const noexcept { return {log_.data(), log_.size()}; }
 
   /// Calls that the log had no room for.
   [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
@@ -3682,6 +3715,22 @@ class Recording<C> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Record const& record) {
+  std::string const label = to_string(record.label);
+  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
+         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
+         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
+         std::to_string(bytes_sent(record)) + " bytes sent";
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/comm/threads/communicator.hpp
 
@@ -3723,16 +3772,10 @@ template <class T, class Op>
 inline constexpr char type_mark = 0;
 
 /// " (bucket 2)", or "".
-inline std::string in_brackets(Label label) {
-  std::string const text = to_string(label);
-  return text.empty() ? text : " (" + text + ")";
-}
+TANDEM_ONCE TANDEM_COLD std::string in_brackets(Label label);
 
 /// "all-reduce #17 (bucket 2)"
-inline std::string numbered(Call const& call, std::uint64_t number) {
-  return std::string{name(call.operation)} + " #" + std::to_string(number) +
-         in_brackets(call.label);
-}
+TANDEM_ONCE TANDEM_COLD std::string numbered(Call const& call, std::uint64_t number);
 
 /// "all-reduce (bucket 2) of 10 elements"
 TANDEM_ONCE TANDEM_COLD std::string to_string(Call const& call);
@@ -3752,6 +3795,16 @@ TANDEM_ONCE std::string to_string(Call const& call) {
     text.append(" from rank ").append(std::to_string(call.root));
   }
   return text;
+}
+
+TANDEM_ONCE std::string in_brackets(Label label) {
+  std::string const text = to_string(label);
+  return text.empty() ? text : " (" + text + ")";
+}
+
+TANDEM_ONCE std::string numbered(Call const& call, std::uint64_t number) {
+  return std::string{name(call.operation)} + " #" + std::to_string(number) +
+         in_brackets(call.label);
 }
 
 }  // namespace tandem::detail
@@ -3963,7 +4016,7 @@ class SharedFailure {
   TANDEM_ONCE TANDEM_COLD void set(Kind kind, std::string message) noexcept;
 
   /// Makes every rank that waits look again. @pre the caller has no group's lock
-  inline void wake() const;
+  TANDEM_ONCE TANDEM_COLD void wake() const;
 
   /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
@@ -3989,30 +4042,15 @@ class SharedFailure {
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
   TANDEM_ONCE [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const;
 
-  void reset() {
-    std::lock_guard const lock{mutex_};
-    kind_ = Kind::none;
-    failed_.store(false, std::memory_order_release);
-  }
+  TANDEM_ONCE void reset();
 
   /// Groups come and go while no rank is at work, but another process may fail meanwhile.
-  void add(GroupWait& group) {
-    std::lock_guard const lock{groups_mutex_};
-    groups_.push_back(&group);
-  }
-  void remove(GroupWait& group) noexcept {
-    std::lock_guard const lock{groups_mutex_};
-    groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
-  }
-  [[nodiscard]] bool shared() const noexcept {
-    std::lock_guard const lock{groups_mutex_};
-    return groups_.size() > 1;
-  }
+  TANDEM_ONCE void add(GroupWait& group);
+  TANDEM_ONCE void remove(GroupWait& group) noexcept;
+  TANDEM_ONCE [[nodiscard]] bool shared() const noexcept;
 
  private:
-  [[nodiscard]] std::string text() const {
-    return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string text() const;
 
   mutable std::mutex mutex_;  // guards kind_ and message_
   std::atomic<bool> failed_{false};
@@ -4046,10 +4084,7 @@ class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure)
-      : timeout_{timeout}, failure_{std::move(failure)} {
-    failure_->add(*this);
-  }
+  TANDEM_ONCE GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure);
   GroupWait(GroupWait const&) = delete;
   GroupWait& operator=(GroupWait const&) = delete;
   ~GroupWait() { failure_->remove(*this); }
@@ -4060,10 +4095,7 @@ class GroupWait {
 
   /// Ends all waiting, here and in the groups that share the failure.
   /// @pre the caller has no group's lock
-  void abort(std::string message) noexcept {
-    failure_->set(SharedFailure::Kind::aborted, std::move(message));
-    failure_->wake();
-  }
+  TANDEM_ONCE TANDEM_COLD void abort(std::string message) noexcept;
 
   // All below: @pre the caller has the lock.
 
@@ -4115,23 +4147,7 @@ class GroupWait {
 
   /// A wait for what other processes do, so that those who ask who waits for whom hear of it. Its
   /// awaited outlives it.
-  class [[nodiscard]] Elsewhere {
-   public:
-    Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
-      auto const lock = group.lock();
-      listed_.emplace(group, awaited);
-    }
-    Elsewhere(Elsewhere const&) = delete;
-    Elsewhere& operator=(Elsewhere const&) = delete;
-    ~Elsewhere() {
-      auto const lock = group_.lock();
-      listed_.reset();
-    }
-
-   private:
-    GroupWait& group_;
-    std::optional<Listed> listed_;
-  };
+  class Elsewhere;
 
   /// Blocks until done(), whatever else happens.
   template <class Done>
@@ -4155,19 +4171,37 @@ class GroupWait {
   AwaitedBase* first_ = nullptr;  // of those that wait
 };
 
-void SharedFailure::wake() const {
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+class [[nodiscard]] GroupWait::Elsewhere {
+ public:
+  Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
+    auto const lock = group.lock();
+    listed_.emplace(group, awaited);
+  }
+  Elsewhere(Elsewhere const&) = delete;
+  Elsewhere& operator=(Elsewhere const&) = delete;
+  ~Elsewhere() {
+    auto const lock = group_.lock();
+    listed_.reset();
+  }
+
+ private:
+  GroupWait& group_;
+  std::optional<Listed> listed_;
+};
+
+TANDEM_ONCE void SharedFailure::wake() const {
   std::lock_guard const all{groups_mutex_};
   for (GroupWait* const group : groups_) {
     { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
     group->notify();
   }
 }
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
                                                           std::size_t* place) const {
@@ -4211,6 +4245,42 @@ TANDEM_ONCE void SharedFailure::raise(bool as_aborted) const {
     throw TimeoutError{text()};
   }
   throw AbortedError{text()};
+}
+
+TANDEM_ONCE void SharedFailure::reset() {
+  std::lock_guard const lock{mutex_};
+  kind_ = Kind::none;
+  failed_.store(false, std::memory_order_release);
+}
+
+TANDEM_ONCE void SharedFailure::add(GroupWait& group) {
+  std::lock_guard const lock{groups_mutex_};
+  groups_.push_back(&group);
+}
+
+TANDEM_ONCE void SharedFailure::remove(GroupWait& group) noexcept {
+  std::lock_guard const lock{groups_mutex_};
+  groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
+}
+
+TANDEM_ONCE bool SharedFailure::shared() const noexcept {
+  std::lock_guard const lock{groups_mutex_};
+  return groups_.size() > 1;
+}
+
+TANDEM_ONCE std::string SharedFailure::text() const {
+  return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
+}
+
+TANDEM_ONCE GroupWait::GroupWait(std::chrono::milliseconds timeout,
+                                 std::shared_ptr<SharedFailure> failure)
+    : timeout_{timeout}, failure_{std::move(failure)} {
+  failure_->add(*this);
+}
+
+TANDEM_ONCE void GroupWait::abort(std::string message) noexcept {
+  failure_->set(SharedFailure::Kind::aborted, std::move(message));
+  failure_->wake();
 }
 
 TANDEM_ONCE GroupWait::Listed::Listed(GroupWait& group, AwaitedBase& awaited)
@@ -4482,15 +4552,10 @@ struct alignas(64) ThreadsSlot {
 /// its number there.
 class ThreadsWords {
  public:
-  explicit ThreadsWords(ThreadsOptions const& options)
-      : options_{options},
-        prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+  TANDEM_ONCE explicit ThreadsWords(ThreadsOptions const& options);
 
   /// Of some of the ranks.
-  ThreadsWords(ThreadsWords const& all, RankSet const& set)
-      : options_{all.options_},
-        prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
-        members_{set.ranks} {}
+  TANDEM_ONCE ThreadsWords(ThreadsWords const& all, RankSet const& set);
 
   [[nodiscard]] ThreadsOptions const& options() const noexcept { return options_; }
 
@@ -4505,22 +4570,13 @@ class ThreadsWords {
     auto const at = static_cast<std::size_t>(rank);
     return at < members_.size() ? members_[at] : rank;
   }
-  [[nodiscard]] std::string name_of(int rank) const {
-    return "rank " + std::to_string(number_of(rank));
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string name_of(int rank) const;
 
   /// The call with its root so named.
-  [[nodiscard]] std::string in_words(Call call) const {
-    call.root = number_of(call.root);
-    return to_string(call);
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string in_words(Call call) const;
 
   /// " within 50 ms"
-  [[nodiscard]] std::string within() const {
-    auto const ms = options_.timeout.count();
-    return " within " +
-           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string within() const;
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
@@ -4555,6 +4611,30 @@ TANDEM_ONCE std::string ThreadsWords::last_seen(int rank, ThreadsSlot const& slo
     text.append(", ").append(options_.describe_progress(number_of(rank), progress));
   }
   return text;
+}
+
+TANDEM_ONCE ThreadsWords::ThreadsWords(ThreadsOptions const& options)
+    : options_{options},
+      prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+
+TANDEM_ONCE ThreadsWords::ThreadsWords(ThreadsWords const& all, RankSet const& set)
+    : options_{all.options_},
+      prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
+      members_{set.ranks} {}
+
+TANDEM_ONCE std::string ThreadsWords::name_of(int rank) const {
+  return "rank " + std::to_string(number_of(rank));
+}
+
+TANDEM_ONCE std::string ThreadsWords::in_words(Call call) const {
+  call.root = number_of(call.root);
+  return to_string(call);
+}
+
+TANDEM_ONCE std::string ThreadsWords::within() const {
+  auto const ms = options_.timeout.count();
+  return " within " +
+         (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
 }
 
 }  // namespace tandem::detail
@@ -5110,6 +5190,25 @@ TANDEM_ONCE void ThreadsCommunicator::barrier(Stream& stream, Label label) {
 
 namespace tandem {
 
+namespace detail {
+
+/// The group of all ranks and the groups of some of them.
+class ThreadsGroups {
+ public:
+  TANDEM_ONCE ThreadsGroups(int ranks, TransportOptions const& options);
+
+  [[nodiscard]] ThreadsGroup& all() noexcept { return all_; }
+  [[nodiscard]] ThreadsGroup const& all() const noexcept { return all_; }
+  TANDEM_ONCE [[nodiscard]] ThreadsCommunicator communicator(int rank, int group);
+
+ private:
+  ThreadsGroup all_;
+  std::vector<RankSet> sets_;
+  std::vector<std::unique_ptr<ThreadsGroup>> some_;
+};
+
+}  // namespace detail
+
 /// Ranks are threads of this process, on the host; at most 256.
 template <int Ranks>
 class ThreadsTransport {
@@ -5121,45 +5220,41 @@ class ThreadsTransport {
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit ThreadsTransport(TransportOptions const& options)
-      : group_{ranks_of<Ranks>(options), threads_options(options)}, sets_{options.groups} {
-    detail::check_groups(sets_, group_.size());
-    for (RankSet const& set : sets_) {
-      groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
-    }
-  }
+      : groups_{ranks_of<Ranks>(options), options} {}
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] int local_ranks() const noexcept { return group_.size(); }
+  [[nodiscard]] int local_ranks() const noexcept { return groups_.all().size(); }
 
   /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
   [[nodiscard]] static int device_of(int local) noexcept { return local; }
 
   /// The end of @p rank in the group of all ranks.
-  [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+  [[nodiscard]] Communicator communicator(int rank) { return groups_.all().communicator(rank); }
 
   /// The end of @p rank in options.groups[@p group], which numbers its members anew.
   /// @throws ContractError  there is no such group, or the rank is no member of it
   [[nodiscard]] Communicator communicator(int rank, int group) {
-    int const position = detail::member_of(sets_, rank, group);
-    return groups_[static_cast<std::size_t>(group)]->communicator(position);
+    return groups_.communicator(rank, group);
   }
 
   /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
-  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
+  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) {
+    return &groups_.all().progress(rank);
+  }
 
   /// Makes every rank that waits for others, in any group, throw AbortedError, now or later.
-  void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+  void abort(int rank, std::string_view reason) { groups_.all().abort(rank, reason); }
 
   /// What whoever waits for @p rank's device calls again and again: throws if the wait is in vain.
   /// Once more when the device has come: after an abort it may go on, with wrong numbers.
   /// @param waited  for how long already
-  void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) { group_.poll(); }
+  void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {
+    groups_.all().poll();
+  }
 
  private:
-  ThreadsGroup group_;  // of all
-  std::vector<RankSet> sets_;
-  std::vector<std::unique_ptr<ThreadsGroup>> groups_;
+  detail::ThreadsGroups groups_;
 };
 
 /// A strategy of one device starts no group.
@@ -5187,6 +5282,27 @@ class RecordingTransport : public ThreadsTransport<Ranks> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ThreadsGroups::ThreadsGroups(int ranks, TransportOptions const& options)
+    : all_{ranks, threads_options(options)}, sets_{options.groups} {
+  check_groups(sets_, all_.size());
+  for (RankSet const& set : sets_) {
+    some_.push_back(std::make_unique<ThreadsGroup>(all_, set));
+  }
+}
+
+TANDEM_ONCE ThreadsCommunicator ThreadsGroups::communicator(int rank, int group) {
+  int const position = member_of(sets_, rank, group);
+  return some_[static_cast<std::size_t>(group)]->communicator(position);
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/core/philox.hpp
 
@@ -5726,8 +5842,8 @@ class Augmented<D, Ts...> {
       return fill(x);
     }
     std::vector<float> room(static_cast<std::size_t>(largest_));
-    fill(std::span{room});
-    std::copy_n(room.begin(), x.size(), x.begin());
+    fill(std::span<float>{room.data(), room.size()});
+    std::copy_n(room.data(), x.size(), x.data());
   }
 
   [[nodiscard]] std::span<float> input(std::span<float> x) const {
@@ -6421,6 +6537,15 @@ template <BucketedDataset D>
 
 }  // namespace detail
 
+namespace detail {
+
+/// Fills @p order with batches of the samples of each bucket, then with the rest.
+TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
+                               std::vector<std::vector<std::int64_t>> const& buckets, int batch,
+                               std::uint64_t seed, std::int64_t epoch);
+
+}  // namespace detail
+
 /// Fills @p order with a permutation of 0, …, n - 1, n being its size, whose batches of @p batch
 /// are each of one bucket, in random order.
 ///
@@ -6441,26 +6566,7 @@ void bucketed_order(std::span<std::int64_t> order, Bucket const& bucket, int buc
   for (std::int64_t const sample : order) {
     of[static_cast<std::size_t>(bucket(sample))].push_back(sample);
   }
-  auto const size = static_cast<std::size_t>(batch);
-  std::vector<std::int64_t> sorted;
-  std::vector<std::int64_t> rest;
-  sorted.reserve(order.size());
-  for (std::vector<std::int64_t> const& own : of) {
-    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
-    sorted.insert(sorted.end(), own.begin(), whole);
-    rest.insert(rest.end(), whole, own.end());
-  }
-  sorted.insert(sorted.end(), rest.begin(), rest.end());
-  std::vector<std::int64_t> batches(order.size() / size);
-  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
-  std::size_t to = 0;
-  for (std::int64_t const from : batches) {
-    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
-    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
-    to += size;
-  }
-  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
-            order.begin() + static_cast<std::ptrdiff_t>(to));
+  detail::order_batches(order, of, batch, seed, epoch);
 }
 
 namespace detail {
@@ -6542,6 +6648,39 @@ template <Dataset D>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
+                               std::vector<std::vector<std::int64_t>> const& buckets, int batch,
+                               std::uint64_t seed, std::int64_t epoch) {
+  auto const size = static_cast<std::size_t>(batch);
+  std::vector<std::int64_t> sorted;
+  std::vector<std::int64_t> rest;
+  sorted.reserve(order.size());
+  for (std::vector<std::int64_t> const& own : buckets) {
+    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
+    sorted.insert(sorted.end(), own.begin(), whole);
+    rest.insert(rest.end(), whole, own.end());
+  }
+  sorted.insert(sorted.end(), rest.begin(), rest.end());
+  std::vector<std::int64_t> batches(order.size() / size);
+  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
+  std::size_t to = 0;
+  for (std::int64_t const from : batches) {
+    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
+    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
+    to += size;
+  }
+  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
+            order.begin() + static_cast<std::ptrdiff_t>(to));
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -7680,33 +7819,6 @@ struct IdxHeader {
   std::size_t bytes = 0;  ///< of the header itself: where the values start
 };
 
-namespace detail {
-
-inline std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
-  return static_cast<std::uint32_t>(bytes[at]) << 24 |
-         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
-         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
-}
-
-inline std::string hexadecimal(std::uint32_t word) {
-  std::string text = "0x00000000";
-  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
-    text[digit] = "0123456789abcdef"[word & 15U];
-  }
-  return text;
-}
-
-inline std::string idx_kind(std::uint32_t magic) {
-  std::string const kind = magic == 0x801          ? ", labels"
-                           : magic == 0x803        ? ", images"
-                           : magic >> 16 == 0x1F8B ? ", a gzip file"
-                           : magic >> 24 == '<'    ? ", a web page; download the file again"
-                                                   : "";
-  return hexadecimal(magic) + kind;
-}
-
-}  // namespace detail
-
 /// Checks the IDX file with content @p bytes, of @p rank 1 (labels) or 3 (images).
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
@@ -7750,6 +7862,33 @@ class IdxSplit {
 #if TANDEM_BODIES
 
 namespace tandem {
+
+namespace detail {
+
+TANDEM_ONCE std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
+  return static_cast<std::uint32_t>(bytes[at]) << 24 |
+         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
+         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
+}
+
+TANDEM_ONCE std::string hexadecimal(std::uint32_t word) {
+  std::string text = "0x00000000";
+  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
+    text[digit] = "0123456789abcdef"[word & 15U];
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string idx_kind(std::uint32_t magic) {
+  std::string const kind = magic == 0x801          ? ", labels"
+                           : magic == 0x803        ? ", images"
+                           : magic >> 16 == 0x1F8B ? ", a gzip file"
+                           : magic >> 24 == '<'    ? ", a web page; download the file again"
+                                                   : "";
+  return hexadecimal(magic) + kind;
+}
+
+}  // namespace detail
 
 TANDEM_ONCE IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
                                 int rank) {
@@ -7987,21 +8126,12 @@ concept BlockInflater = requires(std::span<std::uint8_t const> packed, std::stri
 /// The Inflater and BlockInflater of a program without zlib.
 struct NoZlib {
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
-                                                        std::string const& name, std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read gzip files; define "
-                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static std::vector<std::uint8_t> inflate(
+      std::span<std::uint8_t const>, std::string const& name, std::size_t);
 
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const>,
-                                                              std::string const& name, std::size_t,
-                                                              std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read compressed blocks; "
-                    "define TANDEM_ZLIB=1 and link -lz"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static std::vector<std::uint8_t> inflate_block(
+      std::span<std::uint8_t const>, std::string const& name, std::size_t, std::size_t);
 };
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
@@ -8025,7 +8155,9 @@ template <Inflater I>
 [[nodiscard]] std::vector<std::uint8_t> read_inflated(std::string const& path,
                                                       std::size_t limit = default_file_limit) {
   std::vector<std::uint8_t> bytes = read_file(path, limit);
-  return detail::is_gzip(bytes) ? I::inflate(bytes, path, limit) : bytes;
+  return detail::is_gzip({bytes.data(), bytes.size()})
+             ? I::inflate({bytes.data(), bytes.size()}, path, limit)
+             : bytes;
 }
 
 /// The content of @p path, or if there is no such file, of the one of that name with ".gz".
@@ -8044,6 +8176,29 @@ template <Inflater I>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<std::uint8_t> NoZlib::inflate(std::span<std::uint8_t const>,
+                                                      std::string const& name, std::size_t) {
+  throw FileError{name,
+                  "this program was compiled without zlib and cannot read gzip files; define "
+                  "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+}
+
+TANDEM_ONCE std::vector<std::uint8_t> NoZlib::inflate_block(std::span<std::uint8_t const>,
+                                                            std::string const& name, std::size_t,
+                                                            std::size_t) {
+  throw FileError{name,
+                  "this program was compiled without zlib and cannot read compressed blocks; "
+                  "define TANDEM_ZLIB=1 and link -lz"};
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -15756,7 +15911,7 @@ struct Device {
   std::int64_t scratch_bytes = 0;
 
   /// A queue besides `communication`.
-  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  TANDEM_ONCE [[nodiscard]] static std::unique_ptr<Queue> make_stream();
   /// A place on a queue, for mark_on() to set.
   [[nodiscard]] static Mark make_mark() { return 0; }
   /// What is queued from now on comes after what has been computed so far.
@@ -15767,12 +15922,8 @@ struct Device {
   /// Sets @p stamp when everything so far has been computed, or is done on a queue.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
-  static void stamp_on(Queue& queue, Stamp& stamp) {
-    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
-  }
-  static double microseconds(Stamp from, Stamp to) {
-    return std::chrono::duration<double, std::micro>(to - from).count();
-  }
+  TANDEM_ONCE static void stamp_on(Queue& queue, Stamp& stamp);
+  TANDEM_ONCE static double microseconds(Stamp from, Stamp to);
 
   /// All that was computed is done.
   static void finish() {}
@@ -15869,6 +16020,24 @@ struct Computes<BasicHost<Portable, Precision>> {
 using Host = BasicHost<>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::unique_ptr<Queue> Device::make_stream() { return std::make_unique<Queue>(); }
+
+TANDEM_ONCE void Device::stamp_on(Queue& queue, Stamp& stamp) {
+  queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+}
+
+TANDEM_ONCE double Device::microseconds(Stamp from, Stamp to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -42993,22 +43162,8 @@ class RecurrentParameters {
 
 /// All of a layer's, those of direction d from d * RecurrentMatrix::kinds; empty ones have out 0.
 /// @param begins_empty  whether states before the first row are 0
-inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
-                                                bool begins_empty) {
-  std::vector<RecurrentMatrix> all;
-  RecurrentParameters const parameters{shape};
-  bool const lstm = gates == 4;
-  for (int d = 0; d < shape.directions; ++d) {
-    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
-    all.push_back(
-        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
-    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
-                   !lstm, begins_empty});
-    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
-                   of(RecurrentMatrix::projection), true, false, false});
-  }
-  return all;
-}
+TANDEM_ONCE std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                     bool begins_empty);
 
 /// x (rows, in), y (rows, out), W (out, in), each row-major.
 template <class T>
@@ -43076,6 +43231,31 @@ class PlainProducts {
 
 }  // namespace tandem::host
 
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                     bool begins_empty) {
+  std::vector<RecurrentMatrix> all;
+  RecurrentParameters const parameters{shape};
+  bool const lstm = gates == 4;
+  for (int d = 0; d < shape.directions; ++d) {
+    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
+    all.push_back(
+        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
+    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
+                   !lstm, begins_empty});
+    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
+                   of(RecurrentMatrix::projection), true, false, false});
+  }
+  return all;
+}
+
+}  // namespace tandem::host
+
+#endif
+
 // ---- tandem/ops/host/recurrent_rows.hpp
 
 /// @file
@@ -43091,35 +43271,11 @@ namespace tandem::host {
 /// is rounded up is 0.
 class RecurrentRows {
  public:
-  RecurrentRows(std::int64_t batch, std::int64_t longest)
-      : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
-        many_{std::max<std::int64_t>(64, batch * longest / 32)},
-        start_(static_cast<std::size_t>(longest) + 1),
-        order_(static_cast<std::size_t>(batch)),
-        lengths_(static_cast<std::size_t>(batch)),
-        samples_of_(static_cast<std::size_t>(longest) + 1) {}
+  TANDEM_ONCE RecurrentRows(std::int64_t batch, std::int64_t longest);
 
   /// Of a pass: all rows, in order; or, of @p lengths, the longest samples first.
-  void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths, bool sorts) {
-    batch_ = batch;
-    time_ = time;
-    sorted_ = sorts && lengths != nullptr;
-    given_ = lengths;
-    if (sorted_) {
-      sort(time);
-    }
-    start_[0] = 0;
-    std::int64_t samples = batch;
-    for (std::int64_t t = 0; t < time; ++t) {
-      if (sorted_) {
-        while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
-          --samples;
-        }
-      }
-      start_[static_cast<std::size_t>(t) + 1] =
-          start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
-    }
-  }
+  TANDEM_ONCE void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths,
+                       bool sorts);
 
   [[nodiscard]] RowsByTime times() const { return {start_.data()}; }
   [[nodiscard]] std::int64_t start(std::int64_t t) const {
@@ -43179,27 +43335,7 @@ class RecurrentRows {
     return (n + multiple - 1) / multiple * multiple;
   }
   // By counting; samples of a length stay in order.
-  void sort(std::int64_t time) {
-    std::fill(samples_of_.begin(), samples_of_.end(), 0);
-    auto const place = [=, this](std::int64_t b) -> std::int32_t& {
-      auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
-      return samples_of_[static_cast<std::size_t>(time - length)];
-    };
-    for (std::int64_t b = 0; b < batch_; ++b) {
-      ++place(b);
-    }
-    std::int32_t before = 0;
-    for (std::int32_t& count : samples_of_) {
-      std::int32_t const here = count;
-      count = before;
-      before += here;
-    }
-    for (std::int64_t b = 0; b < batch_; ++b) {
-      auto const at = static_cast<std::size_t>(place(b)++);
-      order_[at] = static_cast<std::int32_t>(b);
-      lengths_[at] = given_[b];
-    }
-  }
+  TANDEM_ONCE void sort(std::int64_t time);
 
   std::int64_t few_;
   std::int64_t many_;
@@ -43214,6 +43350,66 @@ class RecurrentRows {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE RecurrentRows::RecurrentRows(std::int64_t batch, std::int64_t longest)
+    : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
+      many_{std::max<std::int64_t>(64, batch * longest / 32)},
+      start_(static_cast<std::size_t>(longest) + 1),
+      order_(static_cast<std::size_t>(batch)),
+      lengths_(static_cast<std::size_t>(batch)),
+      samples_of_(static_cast<std::size_t>(longest) + 1) {}
+
+TANDEM_ONCE void RecurrentRows::set(std::int64_t batch, std::int64_t time,
+                                    std::int32_t const* lengths, bool sorts) {
+  batch_ = batch;
+  time_ = time;
+  sorted_ = sorts && lengths != nullptr;
+  given_ = lengths;
+  if (sorted_) {
+    sort(time);
+  }
+  start_[0] = 0;
+  std::int64_t samples = batch;
+  for (std::int64_t t = 0; t < time; ++t) {
+    if (sorted_) {
+      while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
+        --samples;
+      }
+    }
+    start_[static_cast<std::size_t>(t) + 1] =
+        start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
+  }
+}
+
+TANDEM_ONCE void RecurrentRows::sort(std::int64_t time) {
+  std::fill(samples_of_.begin(), samples_of_.end(), 0);
+  auto const place = [=, this](std::int64_t b) -> std::int32_t& {
+    auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
+    return samples_of_[static_cast<std::size_t>(time - length)];
+  };
+  for (std::int64_t b = 0; b < batch_; ++b) {
+    ++place(b);
+  }
+  std::int32_t before = 0;
+  for (std::int32_t& count : samples_of_) {
+    std::int32_t const here = count;
+    count = before;
+    before += here;
+  }
+  for (std::int64_t b = 0; b < batch_; ++b) {
+    auto const at = static_cast<std::size_t>(place(b)++);
+    order_[at] = static_cast<std::int32_t>(b);
+    lengths_[at] = given_[b];
+  }
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -44071,10 +44267,7 @@ struct LogUniform {
 class LogUniformSampler {
  public:
   /// @pre classes >= 1
-  explicit LogUniformSampler(int classes) : law_{classes} {
-    expects(classes >= 1, "LogUniformSampler: there must be a class");
-    seen_.resize(static_cast<std::size_t>(classes));
-  }
+  TANDEM_ONCE explicit LogUniformSampler(int classes);
 
   [[nodiscard]] LogUniform const& law() const { return law_; }
 
@@ -44117,6 +44310,11 @@ TANDEM_ONCE std::int64_t LogUniformSampler::draw(std::span<std::int32_t> sample,
   return tries;
 }
 
+TANDEM_ONCE LogUniformSampler::LogUniformSampler(int classes) : law_{classes} {
+  expects(classes >= 1, "LogUniformSampler: there must be a class");
+  seen_.resize(static_cast<std::size_t>(classes));
+}
+
 }  // namespace tandem
 
 #endif
@@ -44129,25 +44327,20 @@ namespace tandem {
 class LogUniformSample {
  public:
   /// @pre 0 <= count <= classes, classes >= 1
-  LogUniformSample(int classes, int count)
-      : sampler_{classes},
-        drawn_(static_cast<std::size_t>(count)),
-        sorted_(static_cast<std::size_t>(count)) {}
+  TANDEM_ONCE LogUniformSample(int classes, int count);
 
   /// Draws those of a step and a layer, unless they are there.
   TANDEM_ONCE void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer);
 
   /// In the order in which they were drawn first.
-  [[nodiscard]] std::span<std::int32_t const> classes() const { return drawn_; }
+  [[nodiscard]] std::span<std::int32_t const> classes() const {
+    return {drawn_.data(), drawn_.size()};
+  }
   /// Draws that it took, repeated ones among them.
   [[nodiscard]] std::int64_t tries() const { return tries_; }
 
   /// Where class @p c stands in classes(); -1 where it does not.
-  [[nodiscard]] int place(std::int32_t c) const {
-    auto const at = std::lower_bound(sorted_.begin(), sorted_.end(),
-                                     std::pair<std::int32_t, std::int32_t>{c, 0});
-    return at != sorted_.end() && at->first == c ? at->second : -1;
-  }
+  TANDEM_ONCE [[nodiscard]] int place(std::int32_t c) const;
 
   /// What a sampled softmax takes from the logit of class @p c, drawn or not.
   [[nodiscard]] double log_expected_count(int c) const {
@@ -44183,6 +44376,17 @@ TANDEM_ONCE void LogUniformSample::draw(std::uint64_t seed, std::uint32_t step,
     sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
   }
   std::sort(sorted_.begin(), sorted_.end());
+}
+
+TANDEM_ONCE LogUniformSample::LogUniformSample(int classes, int count)
+    : sampler_{classes},
+      drawn_(static_cast<std::size_t>(count)),
+      sorted_(static_cast<std::size_t>(count)) {}
+
+TANDEM_ONCE int LogUniformSample::place(std::int32_t c) const {
+  auto const at =
+      std::lower_bound(sorted_.begin(), sorted_.end(), std::pair<std::int32_t, std::int32_t>{c, 0});
+  return at != sorted_.end() && at->first == c ? at->second : -1;
 }
 
 }  // namespace tandem
@@ -45581,29 +45785,7 @@ class TileRoutes {
  public:
   /// @param node  an exchange
   /// @param self  the number of the rank's tile
-  TANDEM_COLD TileRoutes(Node const& node, int self, bool backward)
-      : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
-    int const ranks = node.tiles.height * node.tiles.width;
-    bool const all_have = backward ? gathers(node) : cuts(node);
-    TileRoute packed{};  // the last that was: others often want the same
-    for (int other = 0; other < ranks && !all_have; ++other) {
-      TileRoute route{.peer = other,
-                      .out = common_box(here_, box(node, other, !backward)),
-                      .in = common_box(box(node, other, backward), there_)};
-      if (other == self || (route.out.empty() && route.in.empty())) {
-        continue;
-      }
-      if (!route.out.empty() && route.out != here_) {
-        route.packs = route.out != packed.out;
-        route.out_at = route.packs ? pixels_ : packed.out_at;
-        pixels_ += route.packs ? route.out.pixels() : 0;
-        packed = route;
-      }
-      route.in_at = pixels_;
-      pixels_ += route.in.pixels();
-      routes_.push_back(route);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD TileRoutes(Node const& node, int self, bool backward);
 
   /// What the rank has before and what it comes to have.
   [[nodiscard]] TileBox here() const { return here_; }
@@ -45611,7 +45793,9 @@ class TileRoutes {
   /// Of each image, of what is put together and of what is received.
   [[nodiscard]] std::int64_t pixels() const { return pixels_; }
   /// In the order of the ranks.
-  [[nodiscard]] std::span<TileRoute const> routes() const { return routes_; }
+  [[nodiscard]] std::span<TileRoute const> routes() const {
+    return {routes_.data(), routes_.size()};
+  }
 
   /// @p to becomes the messages of these routes, one each.
   /// @param data     images of what the rank has
@@ -45633,15 +45817,7 @@ class TileRoutes {
     return node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
   }
   // What a rank holds of the output, or of the input.
-  static TileBox box(Node const& node, int rank, bool of_output) {
-    Shape const& image = of_output ? node.out : node.in;
-    Extent2d const extent{image[1], image[2]};
-    bool const whole = of_output ? gathers(node) : cuts(node);
-    Halo const around = of_output ? node.halo : Halo{};
-    Extent2d const tile{extent.height - around.top - around.bottom,
-                        extent.width - around.left - around.right};
-    return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
-  }
+  TANDEM_ONCE static TileBox box(Node const& node, int rank, bool of_output);
 
   TileBox here_;
   TileBox there_;
@@ -45650,6 +45826,48 @@ class TileRoutes {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE TileRoutes::TileRoutes(Node const& node, int self, bool backward)
+    : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
+  int const ranks = node.tiles.height * node.tiles.width;
+  bool const all_have = backward ? gathers(node) : cuts(node);
+  TileRoute packed{};  // the last that was: others often want the same
+  for (int other = 0; other < ranks && !all_have; ++other) {
+    TileRoute route{.peer = other,
+                    .out = common_box(here_, box(node, other, !backward)),
+                    .in = common_box(box(node, other, backward), there_)};
+    if (other == self || (route.out.empty() && route.in.empty())) {
+      continue;
+    }
+    if (!route.out.empty() && route.out != here_) {
+      route.packs = route.out != packed.out;
+      route.out_at = route.packs ? pixels_ : packed.out_at;
+      pixels_ += route.packs ? route.out.pixels() : 0;
+      packed = route;
+    }
+    route.in_at = pixels_;
+    pixels_ += route.in.pixels();
+    routes_.push_back(route);
+  }
+}
+
+TANDEM_ONCE TileBox TileRoutes::box(Node const& node, int rank, bool of_output) {
+  Shape const& image = of_output ? node.out : node.in;
+  Extent2d const extent{image[1], image[2]};
+  bool const whole = of_output ? gathers(node) : cuts(node);
+  Halo const around = of_output ? node.halo : Halo{};
+  Extent2d const tile{extent.height - around.top - around.bottom,
+                      extent.width - around.left - around.right};
+  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -57792,16 +58010,32 @@ TANDEM_ONCE bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 
 namespace tandem {
 
+namespace detail {
+
+/// T out of @p function, what the compiler calls type_text() of T.
+TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string type_text_of(std::string_view function);
+
+}  // namespace detail
+
 /// "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>": what the compiler calls T, without
 /// this library's namespace. Compilers may differ in what is no template of integers and types.
 template <class T>
 std::string type_text() {
+  return detail::type_text_of(__PRETTY_FUNCTION__);
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string type_text_of(std::string_view function) {
   // g++: "... type_text() [with T = X; std::string = ...]"; clang, nvcc: "... type_text() [T = X]"
-  std::string_view const whole = __PRETTY_FUNCTION__;
-  std::size_t const begin = whole.find("T = ") + 4;
-  std::size_t const alias = whole.find("; std::", begin);  // of g++'s only
-  std::size_t const end = alias < whole.size() ? alias : whole.rfind(']');
-  std::string text{whole.substr(begin, end - begin)};
+  std::size_t const begin = function.find("T = ") + 4;
+  std::size_t const alias = function.find("; std::", begin);  // of g++'s only
+  std::size_t const end = alias < function.size() ? alias : function.rfind(']');
+  std::string text{function.substr(begin, end - begin)};
   constexpr std::string_view ours = "tandem::";
   for (std::size_t at = text.find(ours); at != std::string::npos; at = text.find(ours, at)) {
     text.erase(at, ours.size());
@@ -57812,7 +58046,9 @@ std::string type_text() {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/strategy/elastic/elastic.hpp
 
@@ -58541,8 +58777,7 @@ struct WarmUp {
 /// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
 /// for each step once or more; training resumes exactly where it depends on nothing else.
 struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
-      Constant{};
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after{};
   WarmUp warm_up = 0;
 
   Schedule() = default;

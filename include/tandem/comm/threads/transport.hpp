@@ -21,9 +21,29 @@
 #include <tandem/comm/threads/communicator.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+/// The group of all ranks and the groups of some of them.
+class ThreadsGroups {
+ public:
+  TANDEM_ONCE ThreadsGroups(int ranks, TransportOptions const& options);
+
+  [[nodiscard]] ThreadsGroup& all() noexcept { return all_; }
+  [[nodiscard]] ThreadsGroup const& all() const noexcept { return all_; }
+  TANDEM_ONCE [[nodiscard]] ThreadsCommunicator communicator(int rank, int group);
+
+ private:
+  ThreadsGroup all_;
+  std::vector<RankSet> sets_;
+  std::vector<std::unique_ptr<ThreadsGroup>> some_;
+};
+
+}  // namespace detail
 
 /// Ranks are threads of this process, on the host; at most 256.
 template <int Ranks>
@@ -36,45 +56,41 @@ class ThreadsTransport {
   /// @throws ContractError  the time-out is not positive, or there are several processes
   /// @throws ContractError  a group names a rank twice, or one that there is not
   explicit ThreadsTransport(TransportOptions const& options)
-      : group_{ranks_of<Ranks>(options), threads_options(options)}, sets_{options.groups} {
-    detail::check_groups(sets_, group_.size());
-    for (RankSet const& set : sets_) {
-      groups_.push_back(std::make_unique<ThreadsGroup>(group_, set));
-    }
-  }
+      : groups_{ranks_of<Ranks>(options), options} {}
 
   /// The ranks that live in this process are [first_rank(), first_rank() + local_ranks()).
   [[nodiscard]] static int first_rank() noexcept { return 0; }
-  [[nodiscard]] int local_ranks() const noexcept { return group_.size(); }
+  [[nodiscard]] int local_ranks() const noexcept { return groups_.all().size(); }
 
   /// Which of the devices that this process sees belongs to its rank first_rank() + @p local.
   [[nodiscard]] static int device_of(int local) noexcept { return local; }
 
   /// The end of @p rank in the group of all ranks.
-  [[nodiscard]] Communicator communicator(int rank) { return group_.communicator(rank); }
+  [[nodiscard]] Communicator communicator(int rank) { return groups_.all().communicator(rank); }
 
   /// The end of @p rank in options.groups[@p group], which numbers its members anew.
   /// @throws ContractError  there is no such group, or the rank is no member of it
   [[nodiscard]] Communicator communicator(int rank, int group) {
-    int const position = detail::member_of(sets_, rank, group);
-    return groups_[static_cast<std::size_t>(group)]->communicator(position);
+    return groups_.communicator(rank, group);
   }
 
   /// Where @p rank notes what it is doing, for time-out messages; null where nobody would read it.
-  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) { return &group_.progress(rank); }
+  [[nodiscard]] std::atomic<std::uint64_t>* progress(int rank) {
+    return &groups_.all().progress(rank);
+  }
 
   /// Makes every rank that waits for others, in any group, throw AbortedError, now or later.
-  void abort(int rank, std::string_view reason) { group_.abort(rank, reason); }
+  void abort(int rank, std::string_view reason) { groups_.all().abort(rank, reason); }
 
   /// What whoever waits for @p rank's device calls again and again: throws if the wait is in vain.
   /// Once more when the device has come: after an abort it may go on, with wrong numbers.
   /// @param waited  for how long already
-  void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) { group_.poll(); }
+  void poll(int /*rank*/, std::chrono::steady_clock::duration /*waited*/ = {}) {
+    groups_.all().poll();
+  }
 
  private:
-  ThreadsGroup group_;  // of all
-  std::vector<RankSet> sets_;
-  std::vector<std::unique_ptr<ThreadsGroup>> groups_;
+  detail::ThreadsGroups groups_;
 };
 
 /// A strategy of one device starts no group.
@@ -102,3 +118,24 @@ class RecordingTransport : public ThreadsTransport<Ranks> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE ThreadsGroups::ThreadsGroups(int ranks, TransportOptions const& options)
+    : all_{ranks, threads_options(options)}, sets_{options.groups} {
+  check_groups(sets_, all_.size());
+  for (RankSet const& set : sets_) {
+    some_.push_back(std::make_unique<ThreadsGroup>(all_, set));
+  }
+}
+
+TANDEM_ONCE ThreadsCommunicator ThreadsGroups::communicator(int rank, int group) {
+  int const position = member_of(sets_, rank, group);
+  return some_[static_cast<std::size_t>(group)]->communicator(position);
+}
+
+}  // namespace tandem::detail
+
+#endif
