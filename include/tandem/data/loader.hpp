@@ -151,7 +151,6 @@ class Loader<D, Scalar> {
     std::thread thread;
   };
 
-  template <class = void>
   void allocate(D const& data) {
     auto const samples = static_cast<std::size_t>(data.size());
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
@@ -178,7 +177,6 @@ class Loader<D, Scalar> {
     return std::max(options_.parts(batch).size(), options_.parts(last).size());
   }
 
-  template <class = void>
   TANDEM_COLD void start() {
     for (std::unique_ptr<Worker> const& worker : workers_) {
       try {

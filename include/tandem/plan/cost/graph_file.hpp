@@ -62,8 +62,8 @@ TANDEM_ONCE GraphFile parse_graph_file(std::string_view text, std::string const&
     return {parse_pipedream_graph(text, name), GraphFormat::pipedream};
   }
   detail::JsonValue const file = detail::JsonText<>{text, name, detail::JsonKinds::any}.document();
-  if (detail::JsonRecord<>{file, "the file", name}.find("maxFPGAs") != nullptr) {
-    return {detail::PlacementInstance<>{file, name}.graph(), GraphFormat::placement};
+  if (detail::JsonRecord{file, "the file", name}.find("maxFPGAs") != nullptr) {
+    return {detail::PlacementInstance{file, name}.graph(), GraphFormat::placement};
   }
   return {detail::piper_graph(file, name), GraphFormat::piper};
 }
