@@ -7622,7 +7622,6 @@ class Loader<D, Scalar> {
     std::thread thread;
   };
 
-  template <class = void>
   void allocate(D const& data) {
     auto const samples = static_cast<std::size_t>(data.size());
     std::size_t const batch = std::min(samples, static_cast<std::size_t>(options_.batch));
@@ -7649,7 +7648,6 @@ class Loader<D, Scalar> {
     return std::max(options_.parts(batch).size(), options_.parts(last).size());
   }
 
-  template <class = void>
   TANDEM_COLD void start() {
     for (std::unique_ptr<Worker> const& worker : workers_) {
       try {
@@ -7985,6 +7983,42 @@ TANDEM_ONCE void IdxSplit::read(std::int64_t index, std::span<float> x,
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
 
+namespace tandem {
+
+/// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
+struct Zlib {
+  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
+  /// their checksums; zeros after the last member are left out, as gzip does. Memory never exceeds
+  /// twice @p limit, whatever the buffer says.
+  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
+  TANDEM_ONCE [[nodiscard]] static std::vector<std::uint8_t> inflate(
+      std::span<std::uint8_t const> packed, std::string const& name, std::size_t limit);
+
+  /// The content of the zlib stream (RFC 1950) at the front of @p packed, which is byte @p first of
+  /// file @p name; otherwise as inflate().
+  /// @throws FileError  as inflate()
+  TANDEM_ONCE [[nodiscard]] static std::vector<std::uint8_t> inflate_block(
+      std::span<std::uint8_t const> packed, std::string const& name, std::size_t first,
+      std::size_t limit);
+
+ private:
+  struct Source {
+    std::string const& name;
+    std::string what;  // for messages, as what follows
+    std::string content;
+    std::string limit;
+    std::size_t first;
+    bool gzip;
+  };
+
+  TANDEM_ONCE static std::vector<std::uint8_t> inflate_all(std::span<std::uint8_t const> packed,
+                                                           Source const& source, std::size_t limit);
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
 #include <zlib.h>
 
 namespace tandem {
@@ -8012,98 +8046,73 @@ class InflateStream {
 
 }  // namespace detail
 
-/// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
-struct Zlib {
-  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
-  /// their checksums; zeros after the last member are left out, as gzip does. Memory never exceeds
-  /// twice @p limit, whatever the buffer says.
-  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
-                                                         std::string const& name,
-                                                         std::size_t limit) {
-    return inflate_all(
-        packed, {name, "the gzip file", "the unpacked content", " for files of its kind", 0, true},
-        limit);
-  }
+TANDEM_ONCE std::vector<std::uint8_t> Zlib::inflate(std::span<std::uint8_t const> packed,
+                                                    std::string const& name, std::size_t limit) {
+  return inflate_all(
+      packed, {name, "the gzip file", "the unpacked content", " for files of its kind", 0, true},
+      limit);
+}
 
-  /// The content of the zlib stream (RFC 1950) at the front of @p packed, which is byte @p first of
-  /// file @p name; otherwise as inflate().
-  /// @throws FileError  as inflate()
-  template <class = void>
-  [[nodiscard]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const> packed,
-                                                               std::string const& name,
-                                                               std::size_t first,
-                                                               std::size_t limit) {
-    std::string const block = "the block at byte " + std::to_string(first);
-    return inflate_all(
-        packed,
-        {name, block, "the unpacked content of " + block, " that are expected", first, false},
-        limit);
-  }
+TANDEM_ONCE std::vector<std::uint8_t> Zlib::inflate_block(std::span<std::uint8_t const> packed,
+                                                          std::string const& name,
+                                                          std::size_t first, std::size_t limit) {
+  std::string const block = "the block at byte " + std::to_string(first);
+  return inflate_all(
+      packed, {name, block, "the unpacked content of " + block, " that are expected", first, false},
+      limit);
+}
 
- private:
-  struct Source {
-    std::string const& name;
-    std::string what;  // for messages, as what follows
-    std::string content;
-    std::string limit;
-    std::size_t first;
-    bool gzip;
-  };
-
-  template <class = void>
-  static std::vector<std::uint8_t> inflate_all(std::span<std::uint8_t const> packed,
-                                               Source const& source, std::size_t limit) {
-    constexpr std::size_t largest_chunk = std::size_t{1} << 30;
-    detail::InflateStream stream{source.name, source.gzip ? 16 + MAX_WBITS : MAX_WBITS};
-    std::vector<std::uint8_t> bytes;
-    std::size_t read = 0;
-    std::size_t used = 0;
-    for (;;) {
-      if (used == bytes.size()) {
-        std::size_t const room =
-            limit - used;  // and one byte more, which shows that it is too long
-        std::size_t const more = used < 65536 ? 65536 : used;
-        bytes.resize(used + (more <= room ? more : room + 1));
+TANDEM_ONCE std::vector<std::uint8_t> Zlib::inflate_all(std::span<std::uint8_t const> packed,
+                                                        Source const& source, std::size_t limit) {
+  constexpr std::size_t largest_chunk = std::size_t{1} << 30;
+  detail::InflateStream stream{source.name, source.gzip ? 16 + MAX_WBITS : MAX_WBITS};
+  std::vector<std::uint8_t> bytes;
+  std::size_t read = 0;
+  std::size_t used = 0;
+  for (;;) {
+    if (used == bytes.size()) {
+      std::size_t const room = limit - used;  // and one byte more, which shows that it is too long
+      std::size_t const more = used < 65536 ? 65536 : used;
+      bytes.resize(used + (more <= room ? more : room + 1));
+    }
+    std::size_t const in =
+        packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
+    std::size_t const out =
+        bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
+    stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
+    stream->avail_in = static_cast<uInt>(in);
+    stream->next_out = bytes.data() + used;
+    stream->avail_out = static_cast<uInt>(out);
+    int const status = ::inflate(stream.get(), Z_NO_FLUSH);
+    read += in - stream->avail_in;
+    used += out - stream->avail_out;
+    if (used > limit) {
+      throw FileError{source.name, source.content + " is larger than the limit of " +
+                                       std::to_string(limit) + " bytes" + source.limit};
+    }
+    if (status == Z_STREAM_END) {
+      auto const rest = packed.subspan(read);
+      if (!source.gzip ||
+          std::all_of(rest.begin(), rest.end(), [](std::uint8_t byte) { return byte == 0; })) {
+        bytes.resize(used);
+        return bytes;
       }
-      std::size_t const in =
-          packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
-      std::size_t const out =
-          bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
-      stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
-      stream->avail_in = static_cast<uInt>(in);
-      stream->next_out = bytes.data() + used;
-      stream->avail_out = static_cast<uInt>(out);
-      int const status = ::inflate(stream.get(), Z_NO_FLUSH);
-      read += in - stream->avail_in;
-      used += out - stream->avail_out;
-      if (used > limit) {
-        throw FileError{source.name, source.content + " is larger than the limit of " +
-                                         std::to_string(limit) + " bytes" + source.limit};
-      }
-      if (status == Z_STREAM_END) {
-        auto const rest = packed.subspan(read);
-        if (!source.gzip ||
-            std::all_of(rest.begin(), rest.end(), [](std::uint8_t byte) { return byte == 0; })) {
-          bytes.resize(used);
-          return bytes;
-        }
-        static_cast<void>(inflateReset(stream.get()));  // another member follows
-      } else if (status == Z_BUF_ERROR && read == packed.size()) {
-        throw FileError{source.name, source.what + " is truncated: it ends after " +
-                                         std::to_string(packed.size()) +
-                                         " bytes, within its content"};
-      } else if (status != Z_OK) {
-        throw FileError{source.name, source.what + " is damaged: " +
-                                         (stream->msg != nullptr ? stream->msg : zError(status)) +
-                                         " near byte " + std::to_string(source.first + read)};
-      }
+      static_cast<void>(inflateReset(stream.get()));  // another member follows
+    } else if (status == Z_BUF_ERROR && read == packed.size()) {
+      throw FileError{source.name, source.what + " is truncated: it ends after " +
+                                       std::to_string(packed.size()) +
+                                       " bytes, within its content"};
+    } else if (status != Z_OK) {
+      throw FileError{source.name, source.what + " is damaged: " +
+                                       (stream->msg != nullptr ? stream->msg : zError(status)) +
+                                       " near byte " + std::to_string(source.first + read)};
     }
   }
-};
+}
 
 }  // namespace tandem
+
+#endif
 
 #endif
 
@@ -9902,7 +9911,6 @@ class FirstFit {
   constexpr explicit FirstFit(int most) : live_{most} {}
 
   // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
   constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
     Block* const live = live_.data();
     if (earliest_death_ < birth) {
@@ -9931,7 +9939,6 @@ class FirstFit {
     int death;
   };
 
-  template <class = void>
   constexpr void bury(Block* live, int birth) {
     int const count = count_;
     count_ = 0;
@@ -10456,7 +10463,6 @@ struct GradientArena {
 namespace detail {
 
 /// Places the gradients of a graph. Linear in it, but for what lives at once.
-template <class = void>
 class GradientPlanner {
  public:
   constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
@@ -10662,7 +10668,7 @@ class GradientPlanner {
 
 constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
     : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
-  detail::GradientPlanner<>{graph, task, *this}.place();
+  detail::GradientPlanner{graph, task, *this}.place();
 }
 
 }  // namespace tandem
@@ -13350,7 +13356,6 @@ namespace detail {
 
 /// Follows a row. Stages between which gradients stay on the device make a group; a group's
 /// gradients of a microbatch live from the first arrival, or pass, to the last pass.
-template <class = void>
 class GradientLives {
  public:
   constexpr GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
@@ -13462,7 +13467,7 @@ class GradientLives {
 template <class Table>
 constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
                              std::span<LocalStage const> stages, int microbatches) {
-  detail::GradientLives<> lives{map, stages, microbatches};
+  detail::GradientLives lives{map, stages, microbatches};
   for (Action const& action : row_of(table, device)) {
     lives.follow(action);
   }
@@ -46828,7 +46833,6 @@ struct NodeReaders {
 /// @param passes   whose gradients are held at once
 /// @param segment  of each node: its run that is computed again, or -1
 /// @param streams  on which Cuda runs branches at the same time; 1: one after another
-template <class = void>
 constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
                                       int const* segment = nullptr, int streams = 1) {
   detail::Scratch<bool> in_place{graph.nodes};
@@ -52807,84 +52811,6 @@ void copy_numbers(Dtype dtype, std::byte const* from, T* to, std::int64_t rows,
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
 /// what is there stay (target.hpp); another hard link to it keeps the old content.
 
-// ---- tandem/io/atomic/leftovers.hpp
-
-/// @file
-/// Temporary files of processes that died while they wrote: which they are, and their removal.
-///
-/// Who writes holds a lock (flock) on its temporary file, which ends with the process, however it
-/// ends. So a file of such a name that can be locked is nobody's. Where files cannot be locked none
-/// is removed; where another machine's locks are not seen (a network disk mounted with local locks)
-/// two machines that save to one name at once may take each other's: then the commit() of one
-/// fails, and no file is torn.
-
-namespace tandem::detail {
-
-/// Whether @p name is `<file>.tmp-<digits>-<digits>`.
-constexpr bool is_leftover(std::string_view name, std::string_view file) {
-  constexpr std::string_view mark = ".tmp-";
-  if (!name.starts_with(file) || !name.substr(file.size()).starts_with(mark)) {
-    return false;
-  }
-  std::string_view const numbers = name.substr(file.size() + mark.size());
-  auto const digits = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  auto const dash = numbers.find('-');
-  return dash != std::string_view::npos && digits(numbers.substr(0, dash)) &&
-         digits(numbers.substr(dash + 1));
-}
-
-/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
-/// @param folder  of the path
-/// Cost: one look through the folder.
-TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// Removes the file if nobody has it locked.
-TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
-  // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
-  int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) {
-    return;
-  }
-  struct ::stat opened {};
-  struct ::stat named {};
-  // While the lock is held nobody else removes it, so that the name stays this file's.
-  if (::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) &&
-      ::flock(file, LOCK_EX | LOCK_NB) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
-    static_cast<void>(::unlink(path.c_str()));
-  }
-  static_cast<void>(::close(file));
-}
-
-TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
-  struct Close {
-    void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
-  };
-  std::unique_ptr<::DIR, Close> const entries{::opendir(folder.c_str())};
-  if (entries == nullptr) {
-    return;
-  }
-  std::string const parent = path.find('/') == std::string::npos ? "" : folder;
-  std::string_view const file = std::string_view{path}.substr(parent.size());
-  while (::dirent const* const entry = ::readdir(entries.get())) {
-    if (is_leftover(entry->d_name, file)) {
-      remove_if_abandoned(parent + entry->d_name);
-    }
-  }
-}
-
-}  // namespace tandem::detail
-
-#endif
-
 // ---- tandem/io/atomic/target.hpp
 
 /// @file
@@ -52978,15 +52904,6 @@ namespace detail {
 /// Writes all of @p bytes to @p descriptor; returns 0, or the errno of the call that failed.
 TANDEM_ONCE [[nodiscard]] int write_all(int descriptor, std::span<std::byte const> bytes) noexcept;
 
-/// The largest file that this process may write (ulimit -f). A write beyond it would end the
-/// process: its signal, SIGXFSZ, does so unless somebody minds it.
-[[nodiscard]] inline std::uint64_t file_size_limit() noexcept {
-  struct ::rlimit limit {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
-             ? std::uint64_t{limit.rlim_cur}
-             : std::numeric_limits<std::uint64_t>::max();
-}
-
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
 /// EINVAL counts as success: it is how a file system says that it has nothing to flush.
 TANDEM_ONCE [[nodiscard]] int sync_folder(char const* folder) noexcept;
@@ -53034,11 +52951,7 @@ class [[nodiscard]] AtomicFile {
 
   TANDEM_ONCE void keep_owner_and_mode();
 
-  [[noreturn]] void fail(char const* what, int error) {
-    discard();
-    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
-                               "; the previous file, if there was one, is untouched"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void fail(char const* what, int error);
 
   TANDEM_ONCE void discard() noexcept;
 
@@ -53053,7 +52966,94 @@ class [[nodiscard]] AtomicFile {
 
 #if TANDEM_BODIES
 
+// ---- tandem/io/atomic/leftovers.hpp
+
+/// @file
+/// Temporary files of processes that died while they wrote: which they are, and their removal.
+///
+/// Who writes holds a lock (flock) on its temporary file, which ends with the process, however it
+/// ends. So a file of such a name that can be locked is nobody's. Where files cannot be locked none
+/// is removed; where another machine's locks are not seen (a network disk mounted with local locks)
+/// two machines that save to one name at once may take each other's: then the commit() of one
+/// fails, and no file is torn.
+
 namespace tandem::detail {
+
+/// Whether @p name is `<file>.tmp-<digits>-<digits>`.
+constexpr bool is_leftover(std::string_view name, std::string_view file) {
+  constexpr std::string_view mark = ".tmp-";
+  if (!name.starts_with(file) || !name.substr(file.size()).starts_with(mark)) {
+    return false;
+  }
+  std::string_view const numbers = name.substr(file.size() + mark.size());
+  auto const digits = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  auto const dash = numbers.find('-');
+  return dash != std::string_view::npos && digits(numbers.substr(0, dash)) &&
+         digits(numbers.substr(dash + 1));
+}
+
+/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
+/// @param folder  of the path
+/// Cost: one look through the folder.
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Removes the file if nobody has it locked.
+TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
+  // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
+  int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) {
+    return;
+  }
+  struct ::stat opened {};
+  struct ::stat named {};
+  // While the lock is held nobody else removes it, so that the name stays this file's.
+  if (::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) &&
+      ::flock(file, LOCK_EX | LOCK_NB) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
+    static_cast<void>(::unlink(path.c_str()));
+  }
+  static_cast<void>(::close(file));
+}
+
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
+  struct Close {
+    void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
+  };
+  std::unique_ptr<::DIR, Close> const entries{::opendir(folder.c_str())};
+  if (entries == nullptr) {
+    return;
+  }
+  std::string const parent = path.find('/') == std::string::npos ? "" : folder;
+  std::string_view const file = std::string_view{path}.substr(parent.size());
+  while (::dirent const* const entry = ::readdir(entries.get())) {
+    if (is_leftover(entry->d_name, file)) {
+      remove_if_abandoned(parent + entry->d_name);
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem::detail {
+
+/// The largest file that this process may write (ulimit -f). A write beyond it would end the
+/// process: its signal, SIGXFSZ, does so unless somebody minds it.
+TANDEM_ONCE [[nodiscard]] std::uint64_t file_size_limit() noexcept {
+  struct ::rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             ? std::uint64_t{limit.rlim_cur}
+             : std::numeric_limits<std::uint64_t>::max();
+}
 
 TANDEM_ONCE int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
   constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
@@ -53162,6 +53162,12 @@ TANDEM_ONCE bool AtomicFile::create(std::string name) {
   return true;
 }
 
+TANDEM_ONCE void AtomicFile::fail(char const* what, int error) {
+  discard();
+  throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
+                             "; the previous file, if there was one, is untouched"};
+}
+
 TANDEM_ONCE void AtomicFile::discard() noexcept {
   if (descriptor_ >= 0) {
     static_cast<void>(::close(std::exchange(descriptor_, -1)));
@@ -53175,6 +53181,184 @@ TANDEM_ONCE void AtomicFile::discard() noexcept {
 }  // namespace tandem
 
 #endif
+
+// ---- tandem/io/safetensors/layout.hpp
+
+/// @file
+/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
+/// take.
+
+// ---- tandem/core/printable.hpp
+
+/// @file
+/// printable(): what may stand in a message of text that came from outside.
+
+namespace tandem::detail {
+
+/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
+/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most = 256);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string shown;
+  for (char const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 32 && byte < 127) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
+    }
+  }
+  return text.size() > most ? shown + "..." : shown;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
+struct TensorSpec {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+};
+
+/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
+/// memcpy. The bytes belong to somebody else.
+struct TensorView {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte const> data;
+  std::string other{};  ///< where dtype is OTHER: the file's name of the type
+
+  /// The file's name of the type, for errors.
+  TANDEM_ONCE [[nodiscard]] std::string type() const;
+};
+
+/// Free text about a file, as keys and values, in the order of the file.
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+/// The key of the metadata, which no tensor may have as its name.
+inline constexpr std::string_view metadata_key = "__metadata__";
+
+/// Longest header, in bytes, that readers of this format accept.
+inline constexpr std::uint64_t longest_header = 100'000'000;
+
+/// One of @p names that occurs twice, if there is one.
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names);
+
+}  // namespace detail
+
+/// Bytes of a tensor of this type and shape, 0 for OTHER; nothing if an extent is negative or the
+/// number of bytes, multiplied up from the left, goes beyond 2^63 - 1.
+constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
+                                                   std::span<std::int64_t const> shape) {
+  std::int64_t product = dtype_bytes(dtype);
+  for (std::int64_t const extent : shape) {
+    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
+      return std::nullopt;
+    }
+    product *= extent;
+  }
+  return product;
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string TensorView::type() const {
+  return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+namespace detail {
+
+/// The first bytes of a file with these tensors one after the other: length, JSON, and blanks up to
+/// a multiple of 8. Only a test gives another @p longest length than that of the format.
+///
+/// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
+///                        extent; a type that is OTHER; a header or data too long for the format
+TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                                 SafetensorsMetadata const& metadata,
+                                                 std::uint64_t longest = longest_header);
+
+}  // namespace detail
+
+/// Writes the data of the tensors that it was made for, in their order.
+class [[nodiscard]] SafetensorsWriter {
+ public:
+  /// Writes the header of the file that finish() will put at @p path.
+  ///
+  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
+  /// format
+  /// @throws FileError      the folder cannot be written
+  TANDEM_ONCE SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                                SafetensorsMetadata const& metadata = {});
+
+  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
+  /// two tensors, so that a tensor of the wrong size does not shift those after it.
+  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
+  /// @throws FileError      the disk is full or broken; the previous file is untouched
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
+
+  /// Gives the file its name. Without it the previous file stays.
+  /// @throws ContractError  a tensor still lacks bytes
+  /// @throws FileError      the disk is full or broken; the text says which file is there now
+  TANDEM_ONCE void finish();
+
+ private:
+  TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
+                                std::vector<TensorSpec> tensors);
+
+  TANDEM_ONCE void to_next_incomplete();
+
+  AtomicFile file_;
+  std::vector<TensorSpec> tensors_;
+  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
+  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
+};
+
+/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
+///
+/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
+///                        are the same, or name, shape or metadata do not fit the format
+/// @throws FileError      the disk is full or broken; the text says which file is there now
+TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                                   SafetensorsMetadata const& metadata = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
 
 // ---- tandem/io/json/string.hpp
 
@@ -53376,187 +53560,6 @@ TANDEM_ONCE std::string json_quoted(std::string_view text) {
 
 #endif
 
-// ---- tandem/io/safetensors/layout.hpp
-
-/// @file
-/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
-/// take.
-
-// ---- tandem/core/printable.hpp
-
-/// @file
-/// printable(): what may stand in a message of text that came from outside.
-
-namespace tandem::detail {
-
-/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
-/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
-TANDEM_ONCE std::string printable(std::string_view text, std::size_t most = 256);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string printable(std::string_view text, std::size_t most) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string shown;
-  for (char const c : text.substr(0, most)) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte >= 32 && byte < 127) {
-      shown += c;
-    } else {
-      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
-    }
-  }
-  return text.size() > most ? shown + "..." : shown;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
-struct TensorSpec {
-  std::string name;
-  Dtype dtype = Dtype::F32;
-  std::vector<std::int64_t> shape;
-};
-
-/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
-/// memcpy. The bytes belong to somebody else.
-struct TensorView {
-  std::string name;
-  Dtype dtype = Dtype::F32;
-  std::vector<std::int64_t> shape;
-  std::span<std::byte const> data;
-  std::string other{};  ///< where dtype is OTHER: the file's name of the type
-
-  /// The file's name of the type, for errors.
-  TANDEM_ONCE [[nodiscard]] std::string type() const;
-};
-
-/// Free text about a file, as keys and values, in the order of the file.
-using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
-
-namespace detail {
-
-/// The key of the metadata, which no tensor may have as its name.
-inline constexpr std::string_view metadata_key = "__metadata__";
-
-/// Longest header, in bytes, that readers of this format accept.
-inline constexpr std::uint64_t longest_header = 100'000'000;
-
-/// One of @p names that occurs twice, if there is one.
-TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names);
-
-}  // namespace detail
-
-/// Bytes of a tensor of this type and shape, 0 for OTHER; nothing if an extent is negative or the
-/// number of bytes, multiplied up from the left, goes beyond 2^63 - 1.
-constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
-                                                   std::span<std::int64_t const> shape) {
-  std::int64_t product = dtype_bytes(dtype);
-  for (std::int64_t const extent : shape) {
-    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
-      return std::nullopt;
-    }
-    product *= extent;
-  }
-  return product;
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string TensorView::type() const {
-  return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  auto const place = std::adjacent_find(names.begin(), names.end());
-  return place == names.end() ? std::nullopt : std::optional{*place};
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-namespace detail {
-
-/// The first bytes of a file with these tensors one after the other: length, JSON, and blanks up to
-/// a multiple of 8. Only a test gives another @p longest length than that of the format.
-///
-/// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
-///                        extent; a type that is OTHER; a header or data too long for the format
-TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
-                                                 SafetensorsMetadata const& metadata,
-                                                 std::uint64_t longest = longest_header);
-
-}  // namespace detail
-
-/// Writes the data of the tensors that it was made for, in their order.
-class [[nodiscard]] SafetensorsWriter {
- public:
-  /// Writes the header of the file that finish() will put at @p path.
-  ///
-  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
-  /// format
-  /// @throws FileError      the folder cannot be written
-  TANDEM_ONCE SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
-                                SafetensorsMetadata const& metadata = {});
-
-  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
-  /// two tensors, so that a tensor of the wrong size does not shift those after it.
-  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
-  /// @throws FileError      the disk is full or broken; the previous file is untouched
-  TANDEM_ONCE void write(std::span<std::byte const> bytes);
-
-  /// Gives the file its name. Without it the previous file stays.
-  /// @throws ContractError  a tensor still lacks bytes
-  /// @throws FileError      the disk is full or broken; the text says which file is there now
-  void finish() {
-    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
-    file_.commit();
-  }
-
- private:
-  TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
-                                std::vector<TensorSpec> tensors);
-
-  TANDEM_ONCE void to_next_incomplete();
-
-  AtomicFile file_;
-  std::vector<TensorSpec> tensors_;
-  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
-  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
-};
-
-/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
-///
-/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
-///                        are the same, or name, shape or metadata do not fit the format
-/// @throws FileError      the disk is full or broken; the text says which file is there now
-TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
-                                   SafetensorsMetadata const& metadata = {});
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
 namespace tandem::detail {
 
 TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
@@ -53653,6 +53656,11 @@ TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView
     }
   }
   writer.finish();
+}
+
+TANDEM_ONCE void SafetensorsWriter::finish() {
+  expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
+  file_.commit();
 }
 
 TANDEM_ONCE void SafetensorsWriter::write(std::span<std::byte const> bytes) {
@@ -53803,6 +53811,73 @@ TANDEM_ONCE void check_finite(std::string const& path, std::span<TensorView cons
 /// what they have must be true. The two hold wherever a file has its tensors and keys, so that a
 /// program that copies both need know nothing of them.
 
+namespace tandem {
+
+namespace detail {
+
+inline constexpr std::string_view checksum_key = "xxh64";
+
+/// Whether a key is the metadata's checksum or a tensor's.
+constexpr bool is_checksum_key(std::string_view key) {
+  return key.starts_with(checksum_key) &&
+         (key.size() == checksum_key.size() || key[checksum_key.size()] == '.');
+}
+
+TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
+
+TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
+
+}  // namespace detail
+
+/// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
+/// Cost: reads all data once.
+TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
+                                               SafetensorsMetadata metadata);
+
+namespace detail {
+
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path);
+
+}  // namespace detail
+
+/// Checks the checksum of a tensor.
+/// @param noted  what it must be
+/// @throws FileError  it is another
+TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
+                              std::string const& path);
+
+/// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
+/// @param find   find(name): the tensor, or null
+/// @param check  check(tensor, noted checksum), which check_tensor() does
+/// @param path   names the file in errors
+/// @throws FileError  the metadata's checksum is another, or a tensor with one is missing
+template <class Find, class Check>
+void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Check const& check,
+                     std::string const& path) {
+  for (auto const& [key, value] : metadata) {
+    if (!detail::is_checksum_key(key)) {
+      continue;
+    }
+    if (key == detail::checksum_key) {
+      detail::check_checksum("the metadata", detail::metadata_checksum(metadata), value, path);
+      continue;
+    }
+    std::string const name = key.substr(detail::checksum_key.size() + 1);
+    TensorView const* const tensor = find(name);
+    if (tensor == nullptr) {
+      throw FileError{path, "there is a checksum of tensor " + detail::json_quoted(name) +
+                                ", but no such tensor; the file is damaged, or a program has "
+                                "removed tensors and kept the metadata of them all"};
+    }
+    check(*tensor, value);
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
 // ---- tandem/core/xxhash64.hpp
 
 /// @file
@@ -53933,82 +54008,15 @@ TANDEM_ONCE void Xxhash64::append(std::span<std::byte const> bytes) noexcept {
 
 #endif
 
-namespace tandem {
+namespace tandem::detail {
 
-namespace detail {
-
-inline constexpr std::string_view checksum_key = "xxh64";
-
-/// Whether a key is the metadata's checksum or a tensor's.
-constexpr bool is_checksum_key(std::string_view key) {
-  return key.starts_with(checksum_key) &&
-         (key.size() == checksum_key.size() || key[checksum_key.size()] == '.');
-}
-
-inline std::string hex_of(std::uint64_t number) {
+TANDEM_ONCE std::string hex_of(std::uint64_t number) {
   std::string text(16, '0');
   for (std::size_t digit = text.size(); digit-- > 0; number >>= 4) {
     text[digit] = "0123456789abcdef"[number & 0xF];
   }
   return text;
 }
-
-TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
-
-TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
-
-}  // namespace detail
-
-/// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
-/// Cost: reads all data once.
-TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
-                                               SafetensorsMetadata metadata);
-
-namespace detail {
-
-TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
-                                std::string const& noted, std::string const& path);
-
-}  // namespace detail
-
-/// Checks the checksum of a tensor.
-/// @param noted  what it must be
-/// @throws FileError  it is another
-TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
-                              std::string const& path);
-
-/// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
-/// @param find   find(name): the tensor, or null
-/// @param check  check(tensor, noted checksum), which check_tensor() does
-/// @param path   names the file in errors
-/// @throws FileError  the metadata's checksum is another, or a tensor with one is missing
-template <class Find, class Check>
-void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Check const& check,
-                     std::string const& path) {
-  for (auto const& [key, value] : metadata) {
-    if (!detail::is_checksum_key(key)) {
-      continue;
-    }
-    if (key == detail::checksum_key) {
-      detail::check_checksum("the metadata", detail::metadata_checksum(metadata), value, path);
-      continue;
-    }
-    std::string const name = key.substr(detail::checksum_key.size() + 1);
-    TensorView const* const tensor = find(name);
-    if (tensor == nullptr) {
-      throw FileError{path, "there is a checksum of tensor " + detail::json_quoted(name) +
-                                ", but no such tensor; the file is damaged, or a program has "
-                                "removed tensors and kept the metadata of them all"};
-    }
-    check(*tensor, value);
-  }
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor) {
   std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
@@ -54093,6 +54101,106 @@ TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted
 /// has some. What the numbers mean is not checked. A tensor of a type that is not known is listed
 /// as OTHER.
 /// Source: the format description in the README of the safetensors project.
+
+namespace tandem {
+
+namespace detail {
+struct FileBytes;
+struct SafetensorsEntry;
+}  // namespace detail
+
+/// The tensors and the metadata of a file. Moving it leaves the views valid.
+class Safetensors {
+ public:
+  /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
+  ///
+  /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
+  /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
+  ///                    checksum is not that of its bytes
+  TANDEM_ONCE [[nodiscard]] static Safetensors read(std::string const& path);
+
+  /// Likewise of bytes that have been read, as parse().
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
+                                                             std::string const& path);
+
+  /// Parses @p file, which the result owns; checksums are not looked at.
+  /// @throws FileError  as parse() does
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse(detail::FileBytes file,
+                                                     std::string const& path);
+
+  /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
+  /// @param path  names them in errors
+  /// @throws FileError  there are no parts, or a tensor is in two of them
+  TANDEM_ONCE [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts,
+                                                    std::string const& path);
+
+  /// Parses @p bytes, which must outlive the result; @p path names them in errors.
+  ///
+  /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
+  /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
+                                                     std::string const& path);
+
+  /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
+  /// see make_room(). Sets @p begins to where in the file that of each begins.
+  /// @throws FileError  as parse() does
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes,
+                                                           std::uint64_t size,
+                                                           std::string const& path,
+                                                           std::vector<std::uint64_t>& begins);
+
+  /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
+  /// @throws FileError  there is no memory
+  TANDEM_ONCE std::span<std::byte> make_room(std::size_t i);
+
+  /// In the order of the header.
+  [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
+
+  /// Which of tensors() it is.
+  [[nodiscard]] std::size_t index_of(TensorView const& own) const noexcept {
+    return static_cast<std::size_t>(&own - tensors_.data());
+  }
+
+  /// The tensor of this name, or null. O(log n).
+  TANDEM_ONCE [[nodiscard]] TensorView const* find(std::string_view name) const noexcept;
+
+  /// The tensor of this name.
+  /// @throws FileError  there is none
+  TANDEM_ONCE [[nodiscard]] TensorView const& at(std::string_view name) const;
+
+  /// In the order of the header.
+  [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
+
+  /// The metadata under this key, or null. O(n).
+  TANDEM_ONCE [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept;
+
+ private:
+  TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
+
+  TANDEM_ONCE static std::uint64_t header_length(std::span<std::byte const> bytes,
+                                                 std::uint64_t size, std::string const& path);
+
+  /// @param data  data(entry): that of a tensor
+  template <class Data>
+  static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                  std::uint64_t size, std::string const& path, Data const& data);
+
+  /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
+  TANDEM_ONCE static void check_cover(std::span<detail::SafetensorsEntry const> entries,
+                                      std::int64_t size, std::string const& path);
+
+  TANDEM_ONCE void sort_names();
+
+  std::string path_;
+  SafetensorsMetadata metadata_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::size_t> by_name_;
+  std::vector<std::unique_ptr<std::byte[]>> owned_;  // none where the caller owns the bytes
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
 
 // ---- tandem/io/safetensors/file.hpp
 
@@ -54565,115 +54673,25 @@ TANDEM_ONCE SafetensorsHeader read_safetensors_header(std::string_view text,
 
 namespace tandem {
 
-/// The tensors and the metadata of a file. Moving it leaves the views valid.
-class Safetensors {
- public:
-  /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
-  ///
-  /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
-  /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
-  ///                    checksum is not that of its bytes
-  TANDEM_ONCE [[nodiscard]] static Safetensors read(std::string const& path);
+template <class Data>
+Safetensors Safetensors::parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                      std::uint64_t size, std::string const& path,
+                                      Data const& data) {
+  std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+  detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+      {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+  check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
 
-  /// Likewise of bytes that have been read, as parse().
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
-                                                             std::string const& path);
-
-  /// Parses @p file, which the result owns; checksums are not looked at.
-  /// @throws FileError  as parse() does
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse(detail::FileBytes file,
-                                                     std::string const& path);
-
-  /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
-  /// @param path  names them in errors
-  /// @throws FileError  there are no parts, or a tensor is in two of them
-  TANDEM_ONCE [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts,
-                                                    std::string const& path);
-
-  /// Parses @p bytes, which must outlive the result; @p path names them in errors.
-  ///
-  /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
-  /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
-                                                     std::string const& path);
-
-  /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
-  /// see make_room(). Sets @p begins to where in the file that of each begins.
-  /// @throws FileError  as parse() does
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes,
-                                                           std::uint64_t size,
-                                                           std::string const& path,
-                                                           std::vector<std::uint64_t>& begins);
-
-  /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
-  /// @throws FileError  there is no memory
-  TANDEM_ONCE std::span<std::byte> make_room(std::size_t i);
-
-  /// In the order of the header.
-  [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
-
-  /// Which of tensors() it is.
-  [[nodiscard]] std::size_t index_of(TensorView const& own) const noexcept {
-    return static_cast<std::size_t>(&own - tensors_.data());
+  Safetensors result{path, std::move(parsed.metadata)};
+  result.tensors_.reserve(parsed.entries.size());
+  for (detail::SafetensorsEntry& entry : parsed.entries) {
+    std::span<std::byte const> const own = data(entry);
+    result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
+                               std::move(entry.spec.shape), own, std::move(entry.other)});
   }
-
-  /// The tensor of this name, or null. O(log n).
-  TANDEM_ONCE [[nodiscard]] TensorView const* find(std::string_view name) const noexcept;
-
-  /// The tensor of this name.
-  /// @throws FileError  there is none
-  TANDEM_ONCE [[nodiscard]] TensorView const& at(std::string_view name) const;
-
-  /// In the order of the header.
-  [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
-
-  /// The metadata under this key, or null. O(n).
-  TANDEM_ONCE [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept;
-
- private:
-  TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
-
-  TANDEM_ONCE static std::uint64_t header_length(std::span<std::byte const> bytes,
-                                                 std::uint64_t size, std::string const& path);
-
-  /// @param data  data(entry): that of a tensor
-  template <class Data>
-  static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
-                                  std::uint64_t size, std::string const& path, Data const& data) {
-    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
-    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
-        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
-    check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
-
-    Safetensors result{path, std::move(parsed.metadata)};
-    result.tensors_.reserve(parsed.entries.size());
-    for (detail::SafetensorsEntry& entry : parsed.entries) {
-      std::span<std::byte const> const own = data(entry);
-      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
-                                 std::move(entry.spec.shape), own, std::move(entry.other)});
-    }
-    result.sort_names();
-    return result;
-  }
-
-  /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
-  TANDEM_ONCE static void check_cover(std::span<detail::SafetensorsEntry const> entries,
-                                      std::int64_t size, std::string const& path);
-
-  TANDEM_ONCE void sort_names();
-
-  std::string path_;
-  SafetensorsMetadata metadata_;
-  std::vector<TensorView> tensors_;
-  std::vector<std::size_t> by_name_;
-  std::vector<std::unique_ptr<std::byte[]>> owned_;  // none where the caller owns the bytes
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
+  result.sort_names();
+  return result;
+}
 
 TANDEM_ONCE Safetensors Safetensors::read(std::string const& path) {
   detail::FileBytes file = detail::read_whole_file(path);

@@ -286,7 +286,7 @@ TANDEM_ONCE std::string profile_json(NetworkProfile const& profile) {
 }
 
 TANDEM_ONCE NetworkProfile parse_profile(std::string_view text, std::string const& path) {
-  return detail::ProfileReader{path}.read(detail::JsonText<>{text, path}.document());
+  return detail::ProfileReader{path}.read(detail::read_json(text, path));
 }
 
 TANDEM_ONCE NetworkProfile read_profile(std::string const& path) {

@@ -98,7 +98,7 @@ namespace tandem {
 TANDEM_ONCE Machine parse_machine(std::string_view text, std::string const& path) {
   constexpr std::int64_t many = 1'000'000;
   constexpr std::int64_t largest = std::int64_t{1} << 53;  // of the integers that doubles hold
-  detail::JsonValue const file = detail::JsonText<>{text, path}.document();
+  detail::JsonValue const file = detail::read_json(text, path);
   detail::JsonFields const fields{
       file,
       {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",

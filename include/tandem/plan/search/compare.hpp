@@ -224,10 +224,9 @@ namespace tandem {
 TANDEM_ONCE std::string compare_results(std::string_view one, std::string const& one_path,
                                         std::string_view other, std::string const& other_path) {
   using detail::JsonKinds;
-  using detail::JsonText;
+  using detail::read_json;
   return detail::ResultComparison{one_path, other_path}.text(
-      JsonText<>{one, one_path, JsonKinds::any}.document(),
-      JsonText<>{other, other_path, JsonKinds::any}.document());
+      read_json(one, one_path, JsonKinds::any), read_json(other, other_path, JsonKinds::any));
 }
 
 }  // namespace tandem
