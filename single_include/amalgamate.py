@@ -11,7 +11,7 @@
 The result depends on the headers alone: it holds no date and no path of this machine. At its end it
 undefines our macros but for the version and what programs write before functions of their own. Each
 header stands where it is first included; standard and foreign headers are gathered at the top,
-unless they stand inside #if.
+unless they stand inside #if. The file always has its bodies, so #if TANDEM_BODIES is no such #if.
 """
 
 import argparse
@@ -53,16 +53,16 @@ class Amalgamation:
             raise AmalgamationError(f"<{name}> is included but does not exist")
         self.expanded[name] = in_condition
         self.body.append(f"// ---- {name}\n")
-        depth = 0
+        ifs = []
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
             directive = re.match(r"\s*#\s*(\w+)\s*(.*)", line)
             word, rest = directive.groups() if directive else ("", "")
             if word == "pragma" and rest == "once" or number == 0 and "SPDX" in line:
                 continue
             if word in ("if", "ifdef", "ifndef"):
-                depth += 1
+                ifs.append(rest != "TANDEM_BODIES")
             elif word == "endif":
-                depth -= 1
+                ifs.pop()
             elif word == "define":
                 macro = re.match(r"\w+", rest)[0]
                 if macro.startswith("TANDEM_") and not macro.startswith(("TANDEM_VERSION", "TANDEM_HOST_DEVICE")):
@@ -70,7 +70,7 @@ class Amalgamation:
             elif word == "include":
                 spelled = re.match(r'<[^>]+>|"[^"]+"', rest)[0]
                 ours = spelled[1:-1] if spelled.startswith("<tandem/") else None
-                conditional = in_condition or depth > 0
+                conditional = in_condition or any(ifs)
                 if ours and not ours.endswith(".cuh"):
                     self.expand(ours, conditional)
                     continue

@@ -211,10 +211,10 @@
 
 /// @file
 /// Where bodies stand. What a program needs once, as a plan, a check or a sentence, is TANDEM_ONCE:
-/// declared above, its body at the end of its header behind TANDEM_BODIES. By default every unit
-/// has the bodies, as templates, so that only those are compiled that are called. With
-/// TANDEM_SEPARATE_COMPILATION headers declare, and one unit of the program, which includes
-/// <tandem/impl/src.hpp>, has all bodies.
+/// declared above, its body at the end of its header behind `#if TANDEM_BODIES`, at whose top the
+/// header includes what only bodies need. By default every unit has the bodies, as templates, so
+/// that only those are compiled that are called. With TANDEM_SEPARATE_COMPILATION headers declare,
+/// and one unit of the program, which includes <tandem/impl/src.hpp>, has all bodies.
 
 #if !defined(TANDEM_SEPARATE_COMPILATION)
 #define TANDEM_ONCE template <class...>
@@ -2408,7 +2408,15 @@ struct Label {
 };
 
 /// "bucket 2", "loss", or "" for the empty label.
-inline std::string to_string(Label label) {
+TANDEM_ONCE TANDEM_COLD std::string to_string(Label label);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Label label) {
   std::string text = label.text != nullptr ? label.text : "";
   if (label.index >= 0) {
     text += text.empty() ? "" : " ";
@@ -2418,6 +2426,8 @@ inline std::string to_string(Label label) {
 }
 
 }  // namespace tandem
+
+#endif
 
 // ---- tandem/runtime/host/queue.hpp
 
@@ -2624,9 +2634,7 @@ struct StreamCopy;
 
 template <>
 struct StreamCopy<host::Queue> {
-  static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes) {
-    stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
-  }
+  TANDEM_ONCE static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes);
 };
 
 /// The only rank of a group of one. Models every concept of comm/concepts.hpp.
@@ -2713,6 +2721,19 @@ class BasicSelfCommunicator {
 using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void StreamCopy<host::Queue>::queue(host::Queue& stream, void const* from, void* to,
+                                                std::size_t bytes) {
+  stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/comm/transport_options.hpp
 
@@ -3191,6 +3212,13 @@ int ranks_of(TransportOptions const& options) {
 
 namespace tandem {
 
+namespace detail {
+
+/// @throws ContractError  see OneRankTransport
+TANDEM_ONCE TANDEM_COLD void check_one_rank(TransportOptions const& options);
+
+}  // namespace detail
+
 /// Models RankTransport, for the one rank 0.
 template <class Stream>
 class OneRankTransport {
@@ -3199,14 +3227,8 @@ class OneRankTransport {
 
   /// @throws ContractError  there are several processes, the time-out is not positive, or a group
   /// has another rank than rank 0
-  template <class = void>  // compiled where it is called, not by every include
   explicit OneRankTransport(TransportOptions const& options) : sets_{options.groups} {
-    check_world(options.world);
-    expects(options.world.processes == 1,
-            "a strategy of one rank runs in one process, and the program was started as several: "
-            "start it once, or take a strategy of more ranks");
-    expects(options.timeout.count() > 0, "the timeout must be positive");
-    detail::check_groups(sets_, 1);
+    detail::check_one_rank(options);
   }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
@@ -3227,6 +3249,23 @@ class OneRankTransport {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_one_rank(TransportOptions const& options) {
+  check_world(options.world);
+  expects(options.world.processes == 1,
+          "a strategy of one rank runs in one process, and the program was started as several: "
+          "start it once, or take a strategy of more ranks");
+  expects(options.timeout.count() > 0, "the timeout must be positive");
+  check_groups(options.groups, 1);
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/comm/recording.hpp
 
@@ -3547,13 +3586,7 @@ constexpr std::int64_t bytes_sent(std::span<Record const> log) {
 }
 
 /// "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent"
-inline std::string to_string(Record const& record) {
-  std::string const label = to_string(record.label);
-  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
-         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
-         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
-         std::to_string(bytes_sent(record)) + " bytes sent";
-}
+TANDEM_ONCE TANDEM_COLD std::string to_string(Record const& record);
 
 /// A communicator that logs. The primary template is the error path: C is no communicator.
 template <class C>
@@ -3654,7 +3687,7 @@ class Recording<C> {
   [[nodiscard]] int size() const noexcept { return communicator_.size(); }
 
   /// The calls so far, oldest first; valid until this object changes.
-  [[nodiscard]] std::span<Record const> log() const noexcept { return log_; }
+  [[nodiscard]] std::span<Record const> log() const noexcept { return {log_.data(), log_.size()}; }
 
   /// Calls that the log had no room for.
   [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
@@ -3682,6 +3715,22 @@ class Recording<C> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Record const& record) {
+  std::string const label = to_string(record.label);
+  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
+         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
+         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
+         std::to_string(bytes_sent(record)) + " bytes sent";
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/comm/threads/communicator.hpp
 
@@ -3723,16 +3772,10 @@ template <class T, class Op>
 inline constexpr char type_mark = 0;
 
 /// " (bucket 2)", or "".
-inline std::string in_brackets(Label label) {
-  std::string const text = to_string(label);
-  return text.empty() ? text : " (" + text + ")";
-}
+TANDEM_ONCE TANDEM_COLD std::string in_brackets(Label label);
 
 /// "all-reduce #17 (bucket 2)"
-inline std::string numbered(Call const& call, std::uint64_t number) {
-  return std::string{name(call.operation)} + " #" + std::to_string(number) +
-         in_brackets(call.label);
-}
+TANDEM_ONCE TANDEM_COLD std::string numbered(Call const& call, std::uint64_t number);
 
 /// "all-reduce (bucket 2) of 10 elements"
 TANDEM_ONCE TANDEM_COLD std::string to_string(Call const& call);
@@ -3752,6 +3795,16 @@ TANDEM_ONCE std::string to_string(Call const& call) {
     text.append(" from rank ").append(std::to_string(call.root));
   }
   return text;
+}
+
+TANDEM_ONCE std::string in_brackets(Label label) {
+  std::string const text = to_string(label);
+  return text.empty() ? text : " (" + text + ")";
+}
+
+TANDEM_ONCE std::string numbered(Call const& call, std::uint64_t number) {
+  return std::string{name(call.operation)} + " #" + std::to_string(number) +
+         in_brackets(call.label);
 }
 
 }  // namespace tandem::detail
@@ -3963,7 +4016,7 @@ class SharedFailure {
   TANDEM_ONCE TANDEM_COLD void set(Kind kind, std::string message) noexcept;
 
   /// Makes every rank that waits look again. @pre the caller has no group's lock
-  inline void wake() const;
+  TANDEM_ONCE TANDEM_COLD void wake() const;
 
   /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
@@ -3989,30 +4042,15 @@ class SharedFailure {
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
   TANDEM_ONCE [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const;
 
-  void reset() {
-    std::lock_guard const lock{mutex_};
-    kind_ = Kind::none;
-    failed_.store(false, std::memory_order_release);
-  }
+  TANDEM_ONCE void reset();
 
   /// Groups come and go while no rank is at work, but another process may fail meanwhile.
-  void add(GroupWait& group) {
-    std::lock_guard const lock{groups_mutex_};
-    groups_.push_back(&group);
-  }
-  void remove(GroupWait& group) noexcept {
-    std::lock_guard const lock{groups_mutex_};
-    groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
-  }
-  [[nodiscard]] bool shared() const noexcept {
-    std::lock_guard const lock{groups_mutex_};
-    return groups_.size() > 1;
-  }
+  TANDEM_ONCE void add(GroupWait& group);
+  TANDEM_ONCE void remove(GroupWait& group) noexcept;
+  TANDEM_ONCE [[nodiscard]] bool shared() const noexcept;
 
  private:
-  [[nodiscard]] std::string text() const {
-    return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string text() const;
 
   mutable std::mutex mutex_;  // guards kind_ and message_
   std::atomic<bool> failed_{false};
@@ -4046,10 +4084,7 @@ class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure)
-      : timeout_{timeout}, failure_{std::move(failure)} {
-    failure_->add(*this);
-  }
+  TANDEM_ONCE GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure);
   GroupWait(GroupWait const&) = delete;
   GroupWait& operator=(GroupWait const&) = delete;
   ~GroupWait() { failure_->remove(*this); }
@@ -4060,10 +4095,7 @@ class GroupWait {
 
   /// Ends all waiting, here and in the groups that share the failure.
   /// @pre the caller has no group's lock
-  void abort(std::string message) noexcept {
-    failure_->set(SharedFailure::Kind::aborted, std::move(message));
-    failure_->wake();
-  }
+  TANDEM_ONCE TANDEM_COLD void abort(std::string message) noexcept;
 
   // All below: @pre the caller has the lock.
 
@@ -4115,23 +4147,7 @@ class GroupWait {
 
   /// A wait for what other processes do, so that those who ask who waits for whom hear of it. Its
   /// awaited outlives it.
-  class [[nodiscard]] Elsewhere {
-   public:
-    Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
-      auto const lock = group.lock();
-      listed_.emplace(group, awaited);
-    }
-    Elsewhere(Elsewhere const&) = delete;
-    Elsewhere& operator=(Elsewhere const&) = delete;
-    ~Elsewhere() {
-      auto const lock = group_.lock();
-      listed_.reset();
-    }
-
-   private:
-    GroupWait& group_;
-    std::optional<Listed> listed_;
-  };
+  class Elsewhere;
 
   /// Blocks until done(), whatever else happens.
   template <class Done>
@@ -4155,19 +4171,37 @@ class GroupWait {
   AwaitedBase* first_ = nullptr;  // of those that wait
 };
 
-void SharedFailure::wake() const {
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+class [[nodiscard]] GroupWait::Elsewhere {
+ public:
+  Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
+    auto const lock = group.lock();
+    listed_.emplace(group, awaited);
+  }
+  Elsewhere(Elsewhere const&) = delete;
+  Elsewhere& operator=(Elsewhere const&) = delete;
+  ~Elsewhere() {
+    auto const lock = group_.lock();
+    listed_.reset();
+  }
+
+ private:
+  GroupWait& group_;
+  std::optional<Listed> listed_;
+};
+
+TANDEM_ONCE void SharedFailure::wake() const {
   std::lock_guard const all{groups_mutex_};
   for (GroupWait* const group : groups_) {
     { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
     group->notify();
   }
 }
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
                                                           std::size_t* place) const {
@@ -4211,6 +4245,42 @@ TANDEM_ONCE void SharedFailure::raise(bool as_aborted) const {
     throw TimeoutError{text()};
   }
   throw AbortedError{text()};
+}
+
+TANDEM_ONCE void SharedFailure::reset() {
+  std::lock_guard const lock{mutex_};
+  kind_ = Kind::none;
+  failed_.store(false, std::memory_order_release);
+}
+
+TANDEM_ONCE void SharedFailure::add(GroupWait& group) {
+  std::lock_guard const lock{groups_mutex_};
+  groups_.push_back(&group);
+}
+
+TANDEM_ONCE void SharedFailure::remove(GroupWait& group) noexcept {
+  std::lock_guard const lock{groups_mutex_};
+  groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
+}
+
+TANDEM_ONCE bool SharedFailure::shared() const noexcept {
+  std::lock_guard const lock{groups_mutex_};
+  return groups_.size() > 1;
+}
+
+TANDEM_ONCE std::string SharedFailure::text() const {
+  return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
+}
+
+TANDEM_ONCE GroupWait::GroupWait(std::chrono::milliseconds timeout,
+                                 std::shared_ptr<SharedFailure> failure)
+    : timeout_{timeout}, failure_{std::move(failure)} {
+  failure_->add(*this);
+}
+
+TANDEM_ONCE void GroupWait::abort(std::string message) noexcept {
+  failure_->set(SharedFailure::Kind::aborted, std::move(message));
+  failure_->wake();
 }
 
 TANDEM_ONCE GroupWait::Listed::Listed(GroupWait& group, AwaitedBase& awaited)
@@ -4482,15 +4552,10 @@ struct alignas(64) ThreadsSlot {
 /// its number there.
 class ThreadsWords {
  public:
-  explicit ThreadsWords(ThreadsOptions const& options)
-      : options_{options},
-        prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+  TANDEM_ONCE explicit ThreadsWords(ThreadsOptions const& options);
 
   /// Of some of the ranks.
-  ThreadsWords(ThreadsWords const& all, RankSet const& set)
-      : options_{all.options_},
-        prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
-        members_{set.ranks} {}
+  TANDEM_ONCE ThreadsWords(ThreadsWords const& all, RankSet const& set);
 
   [[nodiscard]] ThreadsOptions const& options() const noexcept { return options_; }
 
@@ -4505,22 +4570,13 @@ class ThreadsWords {
     auto const at = static_cast<std::size_t>(rank);
     return at < members_.size() ? members_[at] : rank;
   }
-  [[nodiscard]] std::string name_of(int rank) const {
-    return "rank " + std::to_string(number_of(rank));
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string name_of(int rank) const;
 
   /// The call with its root so named.
-  [[nodiscard]] std::string in_words(Call call) const {
-    call.root = number_of(call.root);
-    return to_string(call);
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string in_words(Call call) const;
 
   /// " within 50 ms"
-  [[nodiscard]] std::string within() const {
-    auto const ms = options_.timeout.count();
-    return " within " +
-           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string within() const;
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
@@ -4555,6 +4611,30 @@ TANDEM_ONCE std::string ThreadsWords::last_seen(int rank, ThreadsSlot const& slo
     text.append(", ").append(options_.describe_progress(number_of(rank), progress));
   }
   return text;
+}
+
+TANDEM_ONCE ThreadsWords::ThreadsWords(ThreadsOptions const& options)
+    : options_{options},
+      prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+
+TANDEM_ONCE ThreadsWords::ThreadsWords(ThreadsWords const& all, RankSet const& set)
+    : options_{all.options_},
+      prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
+      members_{set.ranks} {}
+
+TANDEM_ONCE std::string ThreadsWords::name_of(int rank) const {
+  return "rank " + std::to_string(number_of(rank));
+}
+
+TANDEM_ONCE std::string ThreadsWords::in_words(Call call) const {
+  call.root = number_of(call.root);
+  return to_string(call);
+}
+
+TANDEM_ONCE std::string ThreadsWords::within() const {
+  auto const ms = options_.timeout.count();
+  return " within " +
+         (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
 }
 
 }  // namespace tandem::detail
@@ -5777,8 +5857,8 @@ class Augmented<D, Ts...> {
       return fill(x);
     }
     std::vector<float> room(static_cast<std::size_t>(largest_));
-    fill(std::span{room});
-    std::copy_n(room.begin(), x.size(), x.begin());
+    fill(std::span<float>{room.data(), room.size()});
+    std::copy_n(room.data(), x.size(), x.data());
   }
 
   [[nodiscard]] std::span<float> input(std::span<float> x) const {
@@ -6472,6 +6552,15 @@ template <BucketedDataset D>
 
 }  // namespace detail
 
+namespace detail {
+
+/// Fills @p order with batches of the samples of each bucket, then with the rest.
+TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
+                               std::vector<std::vector<std::int64_t>> const& buckets, int batch,
+                               std::uint64_t seed, std::int64_t epoch);
+
+}  // namespace detail
+
 /// Fills @p order with a permutation of 0, …, n - 1, n being its size, whose batches of @p batch
 /// are each of one bucket, in random order.
 ///
@@ -6492,26 +6581,7 @@ void bucketed_order(std::span<std::int64_t> order, Bucket const& bucket, int buc
   for (std::int64_t const sample : order) {
     of[static_cast<std::size_t>(bucket(sample))].push_back(sample);
   }
-  auto const size = static_cast<std::size_t>(batch);
-  std::vector<std::int64_t> sorted;
-  std::vector<std::int64_t> rest;
-  sorted.reserve(order.size());
-  for (std::vector<std::int64_t> const& own : of) {
-    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
-    sorted.insert(sorted.end(), own.begin(), whole);
-    rest.insert(rest.end(), whole, own.end());
-  }
-  sorted.insert(sorted.end(), rest.begin(), rest.end());
-  std::vector<std::int64_t> batches(order.size() / size);
-  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
-  std::size_t to = 0;
-  for (std::int64_t const from : batches) {
-    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
-    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
-    to += size;
-  }
-  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
-            order.begin() + static_cast<std::ptrdiff_t>(to));
+  detail::order_batches(order, of, batch, seed, epoch);
 }
 
 namespace detail {
@@ -6605,6 +6675,31 @@ TANDEM_ONCE EpochOrder order_without_buckets(std::int64_t size, LoaderOptions co
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
   shuffled_order(order, options.seed, options.epoch);
   return EpochOrder{std::move(order)};
+}
+
+TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
+                               std::vector<std::vector<std::int64_t>> const& buckets, int batch,
+                               std::uint64_t seed, std::int64_t epoch) {
+  auto const size = static_cast<std::size_t>(batch);
+  std::vector<std::int64_t> sorted;
+  std::vector<std::int64_t> rest;
+  sorted.reserve(order.size());
+  for (std::vector<std::int64_t> const& own : buckets) {
+    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
+    sorted.insert(sorted.end(), own.begin(), whole);
+    rest.insert(rest.end(), whole, own.end());
+  }
+  sorted.insert(sorted.end(), rest.begin(), rest.end());
+  std::vector<std::int64_t> batches(order.size() / size);
+  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
+  std::size_t to = 0;
+  for (std::int64_t const from : batches) {
+    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
+    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
+    to += size;
+  }
+  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
+            order.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
 }  // namespace tandem::detail
@@ -7880,33 +7975,6 @@ struct IdxHeader {
   std::size_t bytes = 0;  ///< of the header itself: where the values start
 };
 
-namespace detail {
-
-inline std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
-  return static_cast<std::uint32_t>(bytes[at]) << 24 |
-         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
-         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
-}
-
-inline std::string hexadecimal(std::uint32_t word) {
-  std::string text = "0x00000000";
-  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
-    text[digit] = "0123456789abcdef"[word & 15U];
-  }
-  return text;
-}
-
-inline std::string idx_kind(std::uint32_t magic) {
-  std::string const kind = magic == 0x801          ? ", labels"
-                           : magic == 0x803        ? ", images"
-                           : magic >> 16 == 0x1F8B ? ", a gzip file"
-                           : magic >> 24 == '<'    ? ", a web page; download the file again"
-                                                   : "";
-  return hexadecimal(magic) + kind;
-}
-
-}  // namespace detail
-
 /// Checks the IDX file with content @p bytes, of @p rank 1 (labels) or 3 (images).
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
@@ -7950,6 +8018,33 @@ class IdxSplit {
 #if TANDEM_BODIES
 
 namespace tandem {
+
+namespace detail {
+
+TANDEM_ONCE std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
+  return static_cast<std::uint32_t>(bytes[at]) << 24 |
+         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
+         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
+}
+
+TANDEM_ONCE std::string hexadecimal(std::uint32_t word) {
+  std::string text = "0x00000000";
+  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
+    text[digit] = "0123456789abcdef"[word & 15U];
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string idx_kind(std::uint32_t magic) {
+  std::string const kind = magic == 0x801          ? ", labels"
+                           : magic == 0x803        ? ", images"
+                           : magic >> 16 == 0x1F8B ? ", a gzip file"
+                           : magic >> 24 == '<'    ? ", a web page; download the file again"
+                                                   : "";
+  return hexadecimal(magic) + kind;
+}
+
+}  // namespace detail
 
 TANDEM_ONCE IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
                                 int rank) {
@@ -8046,6 +8141,42 @@ TANDEM_ONCE void IdxSplit::read(std::int64_t index, std::span<float> x,
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
 
+namespace tandem {
+
+/// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
+struct Zlib {
+  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
+  /// their checksums; zeros after the last member are left out, as gzip does. Memory never exceeds
+  /// twice @p limit, whatever the buffer says.
+  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
+  TANDEM_ONCE [[nodiscard]] static std::vector<std::uint8_t> inflate(
+      std::span<std::uint8_t const> packed, std::string const& name, std::size_t limit);
+
+  /// The content of the zlib stream (RFC 1950) at the front of @p packed, which is byte @p first of
+  /// file @p name; otherwise as inflate().
+  /// @throws FileError  as inflate()
+  TANDEM_ONCE [[nodiscard]] static std::vector<std::uint8_t> inflate_block(
+      std::span<std::uint8_t const> packed, std::string const& name, std::size_t first,
+      std::size_t limit);
+
+ private:
+  struct Source {
+    std::string const& name;
+    std::string what;  // for messages, as what follows
+    std::string content;
+    std::string limit;
+    std::size_t first;
+    bool gzip;
+  };
+
+  TANDEM_ONCE static std::vector<std::uint8_t> inflate_all(std::span<std::uint8_t const> packed,
+                                                           Source const& source, std::size_t limit);
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
 #include <zlib.h>
 
 namespace tandem {
@@ -8073,98 +8204,73 @@ class InflateStream {
 
 }  // namespace detail
 
-/// Inflates with zlib; a model of Inflater and of BlockInflater (gzip.hpp).
-struct Zlib {
-  /// The content of the gzip buffer @p packed, all its members one after the other, checked against
-  /// their checksums; zeros after the last member are left out, as gzip does. Memory never exceeds
-  /// twice @p limit, whatever the buffer says.
-  /// @throws FileError  @p packed is not gzip, truncated, damaged, or of more than @p limit bytes
-  template <class = void>  // compiled where it is called, not by every include
-  [[nodiscard]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const> packed,
-                                                         std::string const& name,
-                                                         std::size_t limit) {
-    return inflate_all(
-        packed, {name, "the gzip file", "the unpacked content", " for files of its kind", 0, true},
-        limit);
-  }
+TANDEM_ONCE std::vector<std::uint8_t> Zlib::inflate(std::span<std::uint8_t const> packed,
+                                                    std::string const& name, std::size_t limit) {
+  return inflate_all(
+      packed, {name, "the gzip file", "the unpacked content", " for files of its kind", 0, true},
+      limit);
+}
 
-  /// The content of the zlib stream (RFC 1950) at the front of @p packed, which is byte @p first of
-  /// file @p name; otherwise as inflate().
-  /// @throws FileError  as inflate()
-  template <class = void>
-  [[nodiscard]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const> packed,
-                                                               std::string const& name,
-                                                               std::size_t first,
-                                                               std::size_t limit) {
-    std::string const block = "the block at byte " + std::to_string(first);
-    return inflate_all(
-        packed,
-        {name, block, "the unpacked content of " + block, " that are expected", first, false},
-        limit);
-  }
+TANDEM_ONCE std::vector<std::uint8_t> Zlib::inflate_block(std::span<std::uint8_t const> packed,
+                                                          std::string const& name,
+                                                          std::size_t first, std::size_t limit) {
+  std::string const block = "the block at byte " + std::to_string(first);
+  return inflate_all(
+      packed, {name, block, "the unpacked content of " + block, " that are expected", first, false},
+      limit);
+}
 
- private:
-  struct Source {
-    std::string const& name;
-    std::string what;  // for messages, as what follows
-    std::string content;
-    std::string limit;
-    std::size_t first;
-    bool gzip;
-  };
-
-  template <class = void>
-  static std::vector<std::uint8_t> inflate_all(std::span<std::uint8_t const> packed,
-                                               Source const& source, std::size_t limit) {
-    constexpr std::size_t largest_chunk = std::size_t{1} << 30;
-    detail::InflateStream stream{source.name, source.gzip ? 16 + MAX_WBITS : MAX_WBITS};
-    std::vector<std::uint8_t> bytes;
-    std::size_t read = 0;
-    std::size_t used = 0;
-    for (;;) {
-      if (used == bytes.size()) {
-        std::size_t const room =
-            limit - used;  // and one byte more, which shows that it is too long
-        std::size_t const more = used < 65536 ? 65536 : used;
-        bytes.resize(used + (more <= room ? more : room + 1));
+TANDEM_ONCE std::vector<std::uint8_t> Zlib::inflate_all(std::span<std::uint8_t const> packed,
+                                                        Source const& source, std::size_t limit) {
+  constexpr std::size_t largest_chunk = std::size_t{1} << 30;
+  detail::InflateStream stream{source.name, source.gzip ? 16 + MAX_WBITS : MAX_WBITS};
+  std::vector<std::uint8_t> bytes;
+  std::size_t read = 0;
+  std::size_t used = 0;
+  for (;;) {
+    if (used == bytes.size()) {
+      std::size_t const room = limit - used;  // and one byte more, which shows that it is too long
+      std::size_t const more = used < 65536 ? 65536 : used;
+      bytes.resize(used + (more <= room ? more : room + 1));
+    }
+    std::size_t const in =
+        packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
+    std::size_t const out =
+        bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
+    stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
+    stream->avail_in = static_cast<uInt>(in);
+    stream->next_out = bytes.data() + used;
+    stream->avail_out = static_cast<uInt>(out);
+    int const status = ::inflate(stream.get(), Z_NO_FLUSH);
+    read += in - stream->avail_in;
+    used += out - stream->avail_out;
+    if (used > limit) {
+      throw FileError{source.name, source.content + " is larger than the limit of " +
+                                       std::to_string(limit) + " bytes" + source.limit};
+    }
+    if (status == Z_STREAM_END) {
+      auto const rest = packed.subspan(read);
+      if (!source.gzip ||
+          std::all_of(rest.begin(), rest.end(), [](std::uint8_t byte) { return byte == 0; })) {
+        bytes.resize(used);
+        return bytes;
       }
-      std::size_t const in =
-          packed.size() - read < largest_chunk ? packed.size() - read : largest_chunk;
-      std::size_t const out =
-          bytes.size() - used < largest_chunk ? bytes.size() - used : largest_chunk;
-      stream->next_in = const_cast<Bytef*>(packed.data() + read);  // zlib only reads it
-      stream->avail_in = static_cast<uInt>(in);
-      stream->next_out = bytes.data() + used;
-      stream->avail_out = static_cast<uInt>(out);
-      int const status = ::inflate(stream.get(), Z_NO_FLUSH);
-      read += in - stream->avail_in;
-      used += out - stream->avail_out;
-      if (used > limit) {
-        throw FileError{source.name, source.content + " is larger than the limit of " +
-                                         std::to_string(limit) + " bytes" + source.limit};
-      }
-      if (status == Z_STREAM_END) {
-        auto const rest = packed.subspan(read);
-        if (!source.gzip ||
-            std::all_of(rest.begin(), rest.end(), [](std::uint8_t byte) { return byte == 0; })) {
-          bytes.resize(used);
-          return bytes;
-        }
-        static_cast<void>(inflateReset(stream.get()));  // another member follows
-      } else if (status == Z_BUF_ERROR && read == packed.size()) {
-        throw FileError{source.name, source.what + " is truncated: it ends after " +
-                                         std::to_string(packed.size()) +
-                                         " bytes, within its content"};
-      } else if (status != Z_OK) {
-        throw FileError{source.name, source.what + " is damaged: " +
-                                         (stream->msg != nullptr ? stream->msg : zError(status)) +
-                                         " near byte " + std::to_string(source.first + read)};
-      }
+      static_cast<void>(inflateReset(stream.get()));  // another member follows
+    } else if (status == Z_BUF_ERROR && read == packed.size()) {
+      throw FileError{source.name, source.what + " is truncated: it ends after " +
+                                       std::to_string(packed.size()) +
+                                       " bytes, within its content"};
+    } else if (status != Z_OK) {
+      throw FileError{source.name, source.what + " is damaged: " +
+                                       (stream->msg != nullptr ? stream->msg : zError(status)) +
+                                       " near byte " + std::to_string(source.first + read)};
     }
   }
-};
+}
 
 }  // namespace tandem
+
+#endif
 
 #endif
 
@@ -8187,21 +8293,12 @@ concept BlockInflater = requires(std::span<std::uint8_t const> packed, std::stri
 /// The Inflater and BlockInflater of a program without zlib.
 struct NoZlib {
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
-                                                        std::string const& name, std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read gzip files; define "
-                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static std::vector<std::uint8_t> inflate(
+      std::span<std::uint8_t const>, std::string const& name, std::size_t);
 
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const>,
-                                                              std::string const& name, std::size_t,
-                                                              std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read compressed blocks; "
-                    "define TANDEM_ZLIB=1 and link -lz"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static std::vector<std::uint8_t> inflate_block(
+      std::span<std::uint8_t const>, std::string const& name, std::size_t, std::size_t);
 };
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
@@ -8225,7 +8322,9 @@ template <Inflater I>
 [[nodiscard]] std::vector<std::uint8_t> read_inflated(std::string const& path,
                                                       std::size_t limit = default_file_limit) {
   std::vector<std::uint8_t> bytes = read_file(path, limit);
-  return detail::is_gzip(bytes) ? I::inflate(bytes, path, limit) : bytes;
+  return detail::is_gzip({bytes.data(), bytes.size()})
+             ? I::inflate({bytes.data(), bytes.size()}, path, limit)
+             : bytes;
 }
 
 /// The content of @p path, or if there is no such file, of the one of that name with ".gz".
@@ -8244,6 +8343,29 @@ template <Inflater I>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<std::uint8_t> NoZlib::inflate(std::span<std::uint8_t const>,
+                                                      std::string const& name, std::size_t) {
+  throw FileError{name,
+                  "this program was compiled without zlib and cannot read gzip files; define "
+                  "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+}
+
+TANDEM_ONCE std::vector<std::uint8_t> NoZlib::inflate_block(std::span<std::uint8_t const>,
+                                                            std::string const& name, std::size_t,
+                                                            std::size_t) {
+  throw FileError{name,
+                  "this program was compiled without zlib and cannot read compressed blocks; "
+                  "define TANDEM_ZLIB=1 and link -lz"};
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -14322,7 +14444,7 @@ struct Device {
   std::int64_t scratch_bytes = 0;
 
   /// A queue besides `communication`.
-  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  TANDEM_ONCE [[nodiscard]] static std::unique_ptr<Queue> make_stream();
   /// A place on a queue, for mark_on() to set.
   [[nodiscard]] static Mark make_mark() { return 0; }
   /// What is queued from now on comes after what has been computed so far.
@@ -14333,12 +14455,8 @@ struct Device {
   /// Sets @p stamp when everything so far has been computed, or is done on a queue.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
-  static void stamp_on(Queue& queue, Stamp& stamp) {
-    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
-  }
-  static double microseconds(Stamp from, Stamp to) {
-    return std::chrono::duration<double, std::micro>(to - from).count();
-  }
+  TANDEM_ONCE static void stamp_on(Queue& queue, Stamp& stamp);
+  TANDEM_ONCE static double microseconds(Stamp from, Stamp to);
 
   /// All that was computed is done.
   static void finish() {}
@@ -14435,6 +14553,24 @@ struct Computes<BasicHost<Portable, Precision>> {
 using Host = BasicHost<>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::unique_ptr<Queue> Device::make_stream() { return std::make_unique<Queue>(); }
+
+TANDEM_ONCE void Device::stamp_on(Queue& queue, Stamp& stamp) {
+  queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+}
+
+TANDEM_ONCE double Device::microseconds(Stamp from, Stamp to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -23227,22 +23363,8 @@ class RecurrentParameters {
 
 /// All of a layer's, those of direction d from d * RecurrentMatrix::kinds; empty ones have out 0.
 /// @param begins_empty  whether states before the first row are 0
-inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
-                                                bool begins_empty) {
-  std::vector<RecurrentMatrix> all;
-  RecurrentParameters const parameters{shape};
-  bool const lstm = gates == 4;
-  for (int d = 0; d < shape.directions; ++d) {
-    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
-    all.push_back(
-        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
-    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
-                   !lstm, begins_empty});
-    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
-                   of(RecurrentMatrix::projection), true, false, false});
-  }
-  return all;
-}
+TANDEM_ONCE std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                     bool begins_empty);
 
 /// x (rows, in), y (rows, out), W (out, in), each row-major.
 template <class T>
@@ -23310,6 +23432,31 @@ class PlainProducts {
 
 }  // namespace tandem::host
 
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                     bool begins_empty) {
+  std::vector<RecurrentMatrix> all;
+  RecurrentParameters const parameters{shape};
+  bool const lstm = gates == 4;
+  for (int d = 0; d < shape.directions; ++d) {
+    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
+    all.push_back(
+        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
+    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
+                   !lstm, begins_empty});
+    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
+                   of(RecurrentMatrix::projection), true, false, false});
+  }
+  return all;
+}
+
+}  // namespace tandem::host
+
+#endif
+
 // ---- tandem/ops/host/recurrent_rows.hpp
 
 /// @file
@@ -23325,35 +23472,11 @@ namespace tandem::host {
 /// is rounded up is 0.
 class RecurrentRows {
  public:
-  RecurrentRows(std::int64_t batch, std::int64_t longest)
-      : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
-        many_{std::max<std::int64_t>(64, batch * longest / 32)},
-        start_(static_cast<std::size_t>(longest) + 1),
-        order_(static_cast<std::size_t>(batch)),
-        lengths_(static_cast<std::size_t>(batch)),
-        samples_of_(static_cast<std::size_t>(longest) + 1) {}
+  TANDEM_ONCE RecurrentRows(std::int64_t batch, std::int64_t longest);
 
   /// Of a pass: all rows, in order; or, of @p lengths, the longest samples first.
-  void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths, bool sorts) {
-    batch_ = batch;
-    time_ = time;
-    sorted_ = sorts && lengths != nullptr;
-    given_ = lengths;
-    if (sorted_) {
-      sort(time);
-    }
-    start_[0] = 0;
-    std::int64_t samples = batch;
-    for (std::int64_t t = 0; t < time; ++t) {
-      if (sorted_) {
-        while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
-          --samples;
-        }
-      }
-      start_[static_cast<std::size_t>(t) + 1] =
-          start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
-    }
-  }
+  TANDEM_ONCE void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths,
+                       bool sorts);
 
   [[nodiscard]] RowsByTime times() const { return {start_.data()}; }
   [[nodiscard]] std::int64_t start(std::int64_t t) const {
@@ -23413,27 +23536,7 @@ class RecurrentRows {
     return (n + multiple - 1) / multiple * multiple;
   }
   // By counting; samples of a length stay in order.
-  void sort(std::int64_t time) {
-    std::fill(samples_of_.begin(), samples_of_.end(), 0);
-    auto const place = [=, this](std::int64_t b) -> std::int32_t& {
-      auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
-      return samples_of_[static_cast<std::size_t>(time - length)];
-    };
-    for (std::int64_t b = 0; b < batch_; ++b) {
-      ++place(b);
-    }
-    std::int32_t before = 0;
-    for (std::int32_t& count : samples_of_) {
-      std::int32_t const here = count;
-      count = before;
-      before += here;
-    }
-    for (std::int64_t b = 0; b < batch_; ++b) {
-      auto const at = static_cast<std::size_t>(place(b)++);
-      order_[at] = static_cast<std::int32_t>(b);
-      lengths_[at] = given_[b];
-    }
-  }
+  TANDEM_ONCE void sort(std::int64_t time);
 
   std::int64_t few_;
   std::int64_t many_;
@@ -23448,6 +23551,66 @@ class RecurrentRows {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE RecurrentRows::RecurrentRows(std::int64_t batch, std::int64_t longest)
+    : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
+      many_{std::max<std::int64_t>(64, batch * longest / 32)},
+      start_(static_cast<std::size_t>(longest) + 1),
+      order_(static_cast<std::size_t>(batch)),
+      lengths_(static_cast<std::size_t>(batch)),
+      samples_of_(static_cast<std::size_t>(longest) + 1) {}
+
+TANDEM_ONCE void RecurrentRows::set(std::int64_t batch, std::int64_t time,
+                                    std::int32_t const* lengths, bool sorts) {
+  batch_ = batch;
+  time_ = time;
+  sorted_ = sorts && lengths != nullptr;
+  given_ = lengths;
+  if (sorted_) {
+    sort(time);
+  }
+  start_[0] = 0;
+  std::int64_t samples = batch;
+  for (std::int64_t t = 0; t < time; ++t) {
+    if (sorted_) {
+      while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
+        --samples;
+      }
+    }
+    start_[static_cast<std::size_t>(t) + 1] =
+        start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
+  }
+}
+
+TANDEM_ONCE void RecurrentRows::sort(std::int64_t time) {
+  std::fill(samples_of_.begin(), samples_of_.end(), 0);
+  auto const place = [=, this](std::int64_t b) -> std::int32_t& {
+    auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
+    return samples_of_[static_cast<std::size_t>(time - length)];
+  };
+  for (std::int64_t b = 0; b < batch_; ++b) {
+    ++place(b);
+  }
+  std::int32_t before = 0;
+  for (std::int32_t& count : samples_of_) {
+    std::int32_t const here = count;
+    count = before;
+    before += here;
+  }
+  for (std::int64_t b = 0; b < batch_; ++b) {
+    auto const at = static_cast<std::size_t>(place(b)++);
+    order_[at] = static_cast<std::int32_t>(b);
+    lengths_[at] = given_[b];
+  }
+}
+
+}  // namespace tandem::host
+
+#endif
 
 namespace tandem {
 
@@ -24305,10 +24468,7 @@ struct LogUniform {
 class LogUniformSampler {
  public:
   /// @pre classes >= 1
-  explicit LogUniformSampler(int classes) : law_{classes} {
-    expects(classes >= 1, "LogUniformSampler: there must be a class");
-    seen_.resize(static_cast<std::size_t>(classes));
-  }
+  TANDEM_ONCE explicit LogUniformSampler(int classes);
 
   [[nodiscard]] LogUniform const& law() const { return law_; }
 
@@ -24351,6 +24511,11 @@ TANDEM_ONCE std::int64_t LogUniformSampler::draw(std::span<std::int32_t> sample,
   return tries;
 }
 
+TANDEM_ONCE LogUniformSampler::LogUniformSampler(int classes) : law_{classes} {
+  expects(classes >= 1, "LogUniformSampler: there must be a class");
+  seen_.resize(static_cast<std::size_t>(classes));
+}
+
 }  // namespace tandem
 
 #endif
@@ -24363,25 +24528,20 @@ namespace tandem {
 class LogUniformSample {
  public:
   /// @pre 0 <= count <= classes, classes >= 1
-  LogUniformSample(int classes, int count)
-      : sampler_{classes},
-        drawn_(static_cast<std::size_t>(count)),
-        sorted_(static_cast<std::size_t>(count)) {}
+  TANDEM_ONCE LogUniformSample(int classes, int count);
 
   /// Draws those of a step and a layer, unless they are there.
   TANDEM_ONCE void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer);
 
   /// In the order in which they were drawn first.
-  [[nodiscard]] std::span<std::int32_t const> classes() const { return drawn_; }
+  [[nodiscard]] std::span<std::int32_t const> classes() const {
+    return {drawn_.data(), drawn_.size()};
+  }
   /// Draws that it took, repeated ones among them.
   [[nodiscard]] std::int64_t tries() const { return tries_; }
 
   /// Where class @p c stands in classes(); -1 where it does not.
-  [[nodiscard]] int place(std::int32_t c) const {
-    auto const at = std::lower_bound(sorted_.begin(), sorted_.end(),
-                                     std::pair<std::int32_t, std::int32_t>{c, 0});
-    return at != sorted_.end() && at->first == c ? at->second : -1;
-  }
+  TANDEM_ONCE [[nodiscard]] int place(std::int32_t c) const;
 
   /// What a sampled softmax takes from the logit of class @p c, drawn or not.
   [[nodiscard]] double log_expected_count(int c) const {
@@ -24417,6 +24577,17 @@ TANDEM_ONCE void LogUniformSample::draw(std::uint64_t seed, std::uint32_t step,
     sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
   }
   std::sort(sorted_.begin(), sorted_.end());
+}
+
+TANDEM_ONCE LogUniformSample::LogUniformSample(int classes, int count)
+    : sampler_{classes},
+      drawn_(static_cast<std::size_t>(count)),
+      sorted_(static_cast<std::size_t>(count)) {}
+
+TANDEM_ONCE int LogUniformSample::place(std::int32_t c) const {
+  auto const at =
+      std::lower_bound(sorted_.begin(), sorted_.end(), std::pair<std::int32_t, std::int32_t>{c, 0});
+  return at != sorted_.end() && at->first == c ? at->second : -1;
 }
 
 }  // namespace tandem
@@ -25891,29 +26062,7 @@ class TileRoutes {
  public:
   /// @param node  an exchange
   /// @param self  the number of the rank's tile
-  TANDEM_COLD TileRoutes(Node const& node, int self, bool backward)
-      : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
-    int const ranks = node.tiles.height * node.tiles.width;
-    bool const all_have = backward ? gathers(node) : cuts(node);
-    TileRoute packed{};  // the last that was: others often want the same
-    for (int other = 0; other < ranks && !all_have; ++other) {
-      TileRoute route{.peer = other,
-                      .out = common_box(here_, box(node, other, !backward)),
-                      .in = common_box(box(node, other, backward), there_)};
-      if (other == self || (route.out.empty() && route.in.empty())) {
-        continue;
-      }
-      if (!route.out.empty() && route.out != here_) {
-        route.packs = route.out != packed.out;
-        route.out_at = route.packs ? pixels_ : packed.out_at;
-        pixels_ += route.packs ? route.out.pixels() : 0;
-        packed = route;
-      }
-      route.in_at = pixels_;
-      pixels_ += route.in.pixels();
-      routes_.push_back(route);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD TileRoutes(Node const& node, int self, bool backward);
 
   /// What the rank has before and what it comes to have.
   [[nodiscard]] TileBox here() const { return here_; }
@@ -25921,7 +26070,9 @@ class TileRoutes {
   /// Of each image, of what is put together and of what is received.
   [[nodiscard]] std::int64_t pixels() const { return pixels_; }
   /// In the order of the ranks.
-  [[nodiscard]] std::span<TileRoute const> routes() const { return routes_; }
+  [[nodiscard]] std::span<TileRoute const> routes() const {
+    return {routes_.data(), routes_.size()};
+  }
 
   /// @p to becomes the messages of these routes, one each.
   /// @param data     images of what the rank has
@@ -25943,15 +26094,7 @@ class TileRoutes {
     return node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
   }
   // What a rank holds of the output, or of the input.
-  static TileBox box(Node const& node, int rank, bool of_output) {
-    Shape const& image = of_output ? node.out : node.in;
-    Extent2d const extent{image[1], image[2]};
-    bool const whole = of_output ? gathers(node) : cuts(node);
-    Halo const around = of_output ? node.halo : Halo{};
-    Extent2d const tile{extent.height - around.top - around.bottom,
-                        extent.width - around.left - around.right};
-    return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
-  }
+  TANDEM_ONCE static TileBox box(Node const& node, int rank, bool of_output);
 
   TileBox here_;
   TileBox there_;
@@ -25960,6 +26103,48 @@ class TileRoutes {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE TileRoutes::TileRoutes(Node const& node, int self, bool backward)
+    : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
+  int const ranks = node.tiles.height * node.tiles.width;
+  bool const all_have = backward ? gathers(node) : cuts(node);
+  TileRoute packed{};  // the last that was: others often want the same
+  for (int other = 0; other < ranks && !all_have; ++other) {
+    TileRoute route{.peer = other,
+                    .out = common_box(here_, box(node, other, !backward)),
+                    .in = common_box(box(node, other, backward), there_)};
+    if (other == self || (route.out.empty() && route.in.empty())) {
+      continue;
+    }
+    if (!route.out.empty() && route.out != here_) {
+      route.packs = route.out != packed.out;
+      route.out_at = route.packs ? pixels_ : packed.out_at;
+      pixels_ += route.packs ? route.out.pixels() : 0;
+      packed = route;
+    }
+    route.in_at = pixels_;
+    pixels_ += route.in.pixels();
+    routes_.push_back(route);
+  }
+}
+
+TANDEM_ONCE TileBox TileRoutes::box(Node const& node, int rank, bool of_output) {
+  Shape const& image = of_output ? node.out : node.in;
+  Extent2d const extent{image[1], image[2]};
+  bool const whole = of_output ? gathers(node) : cuts(node);
+  Halo const around = of_output ? node.halo : Halo{};
+  Extent2d const tile{extent.height - around.top - around.bottom,
+                      extent.width - around.left - around.right};
+  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -29123,7 +29308,6 @@ class FirstFit {
   constexpr explicit FirstFit(int most) : live_{most} {}
 
   // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
   constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
     Block* const live = live_.data();
     if (earliest_death_ < birth) {
@@ -29152,7 +29336,6 @@ class FirstFit {
     int death;
   };
 
-  template <class = void>
   constexpr void bury(Block* live, int birth) {
     int const count = count_;
     count_ = 0;
@@ -29206,7 +29389,6 @@ struct GradientArena {
 namespace detail {
 
 /// Places the gradients of a graph. Linear in it, but for what lives at once.
-template <class = void>
 class GradientPlanner {
  public:
   constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
@@ -29412,7 +29594,7 @@ class GradientPlanner {
 
 constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
     : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
-  detail::GradientPlanner<>{graph, task, *this}.place();
+  detail::GradientPlanner{graph, task, *this}.place();
 }
 
 }  // namespace tandem
@@ -29466,7 +29648,6 @@ struct NodeReaders {
 /// @param passes   whose gradients are held at once
 /// @param segment  of each node: its run that is computed again, or -1
 /// @param streams  on which Cuda runs branches at the same time; 1: one after another
-template <class = void>
 constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
                                       int const* segment = nullptr, int streams = 1) {
   detail::Scratch<bool> in_place{graph.nodes};
@@ -29531,7 +29712,6 @@ namespace detail {
 
 /// Follows a row. Stages between which gradients stay on the device make a group; a group's
 /// gradients of a microbatch live from the first arrival, or pass, to the last pass.
-template <class = void>
 class GradientLives {
  public:
   constexpr GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
@@ -29643,7 +29823,7 @@ class GradientLives {
 template <class Table>
 constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
                              std::span<LocalStage const> stages, int microbatches) {
-  detail::GradientLives<> lives{map, stages, microbatches};
+  detail::GradientLives lives{map, stages, microbatches};
   for (Action const& action : row_of(table, device)) {
     lives.follow(action);
   }
@@ -39213,84 +39393,6 @@ void copy_numbers(Dtype dtype, std::byte const* from, T* to, std::int64_t rows,
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
 /// what is there stay (target.hpp); another hard link to it keeps the old content.
 
-// ---- tandem/io/atomic/leftovers.hpp
-
-/// @file
-/// Temporary files of processes that died while they wrote: which they are, and their removal.
-///
-/// Who writes holds a lock (flock) on its temporary file, which ends with the process, however it
-/// ends. So a file of such a name that can be locked is nobody's. Where files cannot be locked none
-/// is removed; where another machine's locks are not seen (a network disk mounted with local locks)
-/// two machines that save to one name at once may take each other's: then the commit() of one
-/// fails, and no file is torn.
-
-namespace tandem::detail {
-
-/// Whether @p name is `<file>.tmp-<digits>-<digits>`.
-constexpr bool is_leftover(std::string_view name, std::string_view file) {
-  constexpr std::string_view mark = ".tmp-";
-  if (!name.starts_with(file) || !name.substr(file.size()).starts_with(mark)) {
-    return false;
-  }
-  std::string_view const numbers = name.substr(file.size() + mark.size());
-  auto const digits = [](std::string_view text) {
-    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  auto const dash = numbers.find('-');
-  return dash != std::string_view::npos && digits(numbers.substr(0, dash)) &&
-         digits(numbers.substr(dash + 1));
-}
-
-/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
-/// @param folder  of the path
-/// Cost: one look through the folder.
-TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// Removes the file if nobody has it locked.
-TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
-  // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
-  int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) {
-    return;
-  }
-  struct ::stat opened {};
-  struct ::stat named {};
-  // While the lock is held nobody else removes it, so that the name stays this file's.
-  if (::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) &&
-      ::flock(file, LOCK_EX | LOCK_NB) == 0 && ::lstat(path.c_str(), &named) == 0 &&
-      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
-    static_cast<void>(::unlink(path.c_str()));
-  }
-  static_cast<void>(::close(file));
-}
-
-TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
-  struct Close {
-    void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
-  };
-  std::unique_ptr<::DIR, Close> const entries{::opendir(folder.c_str())};
-  if (entries == nullptr) {
-    return;
-  }
-  std::string const parent = path.find('/') == std::string::npos ? "" : folder;
-  std::string_view const file = std::string_view{path}.substr(parent.size());
-  while (::dirent const* const entry = ::readdir(entries.get())) {
-    if (is_leftover(entry->d_name, file)) {
-      remove_if_abandoned(parent + entry->d_name);
-    }
-  }
-}
-
-}  // namespace tandem::detail
-
-#endif
-
 // ---- tandem/io/atomic/target.hpp
 
 /// @file
@@ -39384,15 +39486,6 @@ namespace detail {
 /// Writes all of @p bytes to @p descriptor; returns 0, or the errno of the call that failed.
 TANDEM_ONCE [[nodiscard]] int write_all(int descriptor, std::span<std::byte const> bytes) noexcept;
 
-/// The largest file that this process may write (ulimit -f). A write beyond it would end the
-/// process: its signal, SIGXFSZ, does so unless somebody minds it.
-[[nodiscard]] inline std::uint64_t file_size_limit() noexcept {
-  struct ::rlimit limit {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
-             ? std::uint64_t{limit.rlim_cur}
-             : std::numeric_limits<std::uint64_t>::max();
-}
-
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
 /// EINVAL counts as success: it is how a file system says that it has nothing to flush.
 TANDEM_ONCE [[nodiscard]] int sync_folder(char const* folder) noexcept;
@@ -39440,11 +39533,7 @@ class [[nodiscard]] AtomicFile {
 
   TANDEM_ONCE void keep_owner_and_mode();
 
-  [[noreturn]] void fail(char const* what, int error) {
-    discard();
-    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
-                               "; the previous file, if there was one, is untouched"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void fail(char const* what, int error);
 
   TANDEM_ONCE void discard() noexcept;
 
@@ -39459,7 +39548,94 @@ class [[nodiscard]] AtomicFile {
 
 #if TANDEM_BODIES
 
+// ---- tandem/io/atomic/leftovers.hpp
+
+/// @file
+/// Temporary files of processes that died while they wrote: which they are, and their removal.
+///
+/// Who writes holds a lock (flock) on its temporary file, which ends with the process, however it
+/// ends. So a file of such a name that can be locked is nobody's. Where files cannot be locked none
+/// is removed; where another machine's locks are not seen (a network disk mounted with local locks)
+/// two machines that save to one name at once may take each other's: then the commit() of one
+/// fails, and no file is torn.
+
 namespace tandem::detail {
+
+/// Whether @p name is `<file>.tmp-<digits>-<digits>`.
+constexpr bool is_leftover(std::string_view name, std::string_view file) {
+  constexpr std::string_view mark = ".tmp-";
+  if (!name.starts_with(file) || !name.substr(file.size()).starts_with(mark)) {
+    return false;
+  }
+  std::string_view const numbers = name.substr(file.size() + mark.size());
+  auto const digits = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  auto const dash = numbers.find('-');
+  return dash != std::string_view::npos && digits(numbers.substr(0, dash)) &&
+         digits(numbers.substr(dash + 1));
+}
+
+/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
+/// @param folder  of the path
+/// Cost: one look through the folder.
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Removes the file if nobody has it locked.
+TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
+  // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
+  int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) {
+    return;
+  }
+  struct ::stat opened {};
+  struct ::stat named {};
+  // While the lock is held nobody else removes it, so that the name stays this file's.
+  if (::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) &&
+      ::flock(file, LOCK_EX | LOCK_NB) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
+    static_cast<void>(::unlink(path.c_str()));
+  }
+  static_cast<void>(::close(file));
+}
+
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
+  struct Close {
+    void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
+  };
+  std::unique_ptr<::DIR, Close> const entries{::opendir(folder.c_str())};
+  if (entries == nullptr) {
+    return;
+  }
+  std::string const parent = path.find('/') == std::string::npos ? "" : folder;
+  std::string_view const file = std::string_view{path}.substr(parent.size());
+  while (::dirent const* const entry = ::readdir(entries.get())) {
+    if (is_leftover(entry->d_name, file)) {
+      remove_if_abandoned(parent + entry->d_name);
+    }
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem::detail {
+
+/// The largest file that this process may write (ulimit -f). A write beyond it would end the
+/// process: its signal, SIGXFSZ, does so unless somebody minds it.
+TANDEM_ONCE [[nodiscard]] std::uint64_t file_size_limit() noexcept {
+  struct ::rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             ? std::uint64_t{limit.rlim_cur}
+             : std::numeric_limits<std::uint64_t>::max();
+}
 
 TANDEM_ONCE int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
   constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
@@ -39568,6 +39744,12 @@ TANDEM_ONCE bool AtomicFile::create(std::string name) {
   return true;
 }
 
+TANDEM_ONCE void AtomicFile::fail(char const* what, int error) {
+  discard();
+  throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
+                             "; the previous file, if there was one, is untouched"};
+}
+
 TANDEM_ONCE void AtomicFile::discard() noexcept {
   if (descriptor_ >= 0) {
     static_cast<void>(::close(std::exchange(descriptor_, -1)));
@@ -39581,6 +39763,184 @@ TANDEM_ONCE void AtomicFile::discard() noexcept {
 }  // namespace tandem
 
 #endif
+
+// ---- tandem/io/safetensors/layout.hpp
+
+/// @file
+/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
+/// take.
+
+// ---- tandem/core/printable.hpp
+
+/// @file
+/// printable(): what may stand in a message of text that came from outside.
+
+namespace tandem::detail {
+
+/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
+/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most = 256);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string printable(std::string_view text, std::size_t most) {
+  constexpr std::string_view digits = "0123456789ABCDEF";
+  std::string shown;
+  for (char const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 32 && byte < 127) {
+      shown += c;
+    } else {
+      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
+    }
+  }
+  return text.size() > most ? shown + "..." : shown;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
+struct TensorSpec {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+};
+
+/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
+/// memcpy. The bytes belong to somebody else.
+struct TensorView {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte const> data;
+  std::string other{};  ///< where dtype is OTHER: the file's name of the type
+
+  /// The file's name of the type, for errors.
+  TANDEM_ONCE [[nodiscard]] std::string type() const;
+};
+
+/// Free text about a file, as keys and values, in the order of the file.
+using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
+
+namespace detail {
+
+/// The key of the metadata, which no tensor may have as its name.
+inline constexpr std::string_view metadata_key = "__metadata__";
+
+/// Longest header, in bytes, that readers of this format accept.
+inline constexpr std::uint64_t longest_header = 100'000'000;
+
+/// One of @p names that occurs twice, if there is one.
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names);
+
+}  // namespace detail
+
+/// Bytes of a tensor of this type and shape, 0 for OTHER; nothing if an extent is negative or the
+/// number of bytes, multiplied up from the left, goes beyond 2^63 - 1.
+constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
+                                                   std::span<std::int64_t const> shape) {
+  std::int64_t product = dtype_bytes(dtype);
+  for (std::int64_t const extent : shape) {
+    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
+      return std::nullopt;
+    }
+    product *= extent;
+  }
+  return product;
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string TensorView::type() const {
+  return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
+}
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
+  std::sort(names.begin(), names.end());
+  auto const place = std::adjacent_find(names.begin(), names.end());
+  return place == names.end() ? std::nullopt : std::optional{*place};
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+namespace detail {
+
+/// The first bytes of a file with these tensors one after the other: length, JSON, and blanks up to
+/// a multiple of 8. Only a test gives another @p longest length than that of the format.
+///
+/// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
+///                        extent; a type that is OTHER; a header or data too long for the format
+TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
+                                                 SafetensorsMetadata const& metadata,
+                                                 std::uint64_t longest = longest_header);
+
+}  // namespace detail
+
+/// Writes the data of the tensors that it was made for, in their order.
+class [[nodiscard]] SafetensorsWriter {
+ public:
+  /// Writes the header of the file that finish() will put at @p path.
+  ///
+  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
+  /// format
+  /// @throws FileError      the folder cannot be written
+  TANDEM_ONCE SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
+                                SafetensorsMetadata const& metadata = {});
+
+  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
+  /// two tensors, so that a tensor of the wrong size does not shift those after it.
+  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
+  /// @throws FileError      the disk is full or broken; the previous file is untouched
+  TANDEM_ONCE void write(std::span<std::byte const> bytes);
+
+  /// Gives the file its name. Without it the previous file stays.
+  /// @throws ContractError  a tensor still lacks bytes
+  /// @throws FileError      the disk is full or broken; the text says which file is there now
+  TANDEM_ONCE void finish();
+
+ private:
+  TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
+                                std::vector<TensorSpec> tensors);
+
+  TANDEM_ONCE void to_next_incomplete();
+
+  AtomicFile file_;
+  std::vector<TensorSpec> tensors_;
+  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
+  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
+};
+
+/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
+///
+/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
+///                        are the same, or name, shape or metadata do not fit the format
+/// @throws FileError      the disk is full or broken; the text says which file is there now
+TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
+                                   SafetensorsMetadata const& metadata = {});
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
 
 // ---- tandem/io/json/string.hpp
 
@@ -39782,187 +40142,6 @@ TANDEM_ONCE std::string json_quoted(std::string_view text) {
 
 #endif
 
-// ---- tandem/io/safetensors/layout.hpp
-
-/// @file
-/// What a safetensors file says of a tensor: its name, type and shape; and how many bytes they
-/// take.
-
-// ---- tandem/core/printable.hpp
-
-/// @file
-/// printable(): what may stand in a message of text that came from outside.
-
-namespace tandem::detail {
-
-/// @p text with every byte but ASCII's 32 to 126 written as \xNN, and "..." for what comes after
-/// @p most bytes: nothing in it that a terminal obeys, hides or reorders.
-TANDEM_ONCE std::string printable(std::string_view text, std::size_t most = 256);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string printable(std::string_view text, std::size_t most) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  std::string shown;
-  for (char const c : text.substr(0, most)) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte >= 32 && byte < 127) {
-      shown += c;
-    } else {
-      shown += {'\\', 'x', digits[byte / 16U], digits[byte % 16U]};
-    }
-  }
-  return text.size() > most ? shown + "..." : shown;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-/// A tensor of a file, without its data. An empty shape is a scalar; an extent may be 0.
-struct TensorSpec {
-  std::string name;
-  Dtype dtype = Dtype::F32;
-  std::vector<std::int64_t> shape;
-};
-
-/// A tensor and its data: row-major, little-endian, and aligned to nothing, so copy it out with
-/// memcpy. The bytes belong to somebody else.
-struct TensorView {
-  std::string name;
-  Dtype dtype = Dtype::F32;
-  std::vector<std::int64_t> shape;
-  std::span<std::byte const> data;
-  std::string other{};  ///< where dtype is OTHER: the file's name of the type
-
-  /// The file's name of the type, for errors.
-  TANDEM_ONCE [[nodiscard]] std::string type() const;
-};
-
-/// Free text about a file, as keys and values, in the order of the file.
-using SafetensorsMetadata = std::vector<std::pair<std::string, std::string>>;
-
-namespace detail {
-
-/// The key of the metadata, which no tensor may have as its name.
-inline constexpr std::string_view metadata_key = "__metadata__";
-
-/// Longest header, in bytes, that readers of this format accept.
-inline constexpr std::uint64_t longest_header = 100'000'000;
-
-/// One of @p names that occurs twice, if there is one.
-TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names);
-
-}  // namespace detail
-
-/// Bytes of a tensor of this type and shape, 0 for OTHER; nothing if an extent is negative or the
-/// number of bytes, multiplied up from the left, goes beyond 2^63 - 1.
-constexpr std::optional<std::int64_t> tensor_bytes(Dtype dtype,
-                                                   std::span<std::int64_t const> shape) {
-  std::int64_t product = dtype_bytes(dtype);
-  for (std::int64_t const extent : shape) {
-    if (extent < 0 || (extent > 0 && product > std::numeric_limits<std::int64_t>::max() / extent)) {
-      return std::nullopt;
-    }
-    product *= extent;
-  }
-  return product;
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string TensorView::type() const {
-  return dtype == Dtype::OTHER ? detail::printable(other) : std::string{dtype_name(dtype)};
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::optional<std::string_view> find_duplicate(std::vector<std::string_view> names) {
-  std::sort(names.begin(), names.end());
-  auto const place = std::adjacent_find(names.begin(), names.end());
-  return place == names.end() ? std::nullopt : std::optional{*place};
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-namespace detail {
-
-/// The first bytes of a file with these tensors one after the other: length, JSON, and blanks up to
-/// a multiple of 8. Only a test gives another @p longest length than that of the format.
-///
-/// @throws ContractError  a name that is not UTF-8, occurs twice or is `__metadata__`; a negative
-///                        extent; a type that is OTHER; a header or data too long for the format
-TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
-                                                 SafetensorsMetadata const& metadata,
-                                                 std::uint64_t longest = longest_header);
-
-}  // namespace detail
-
-/// Writes the data of the tensors that it was made for, in their order.
-class [[nodiscard]] SafetensorsWriter {
- public:
-  /// Writes the header of the file that finish() will put at @p path.
-  ///
-  /// @throws ContractError  two names are the same, or name, shape or metadata do not fit the
-  /// format
-  /// @throws FileError      the folder cannot be written
-  TANDEM_ONCE SafetensorsWriter(std::string path, std::vector<TensorSpec> tensors,
-                                SafetensorsMetadata const& metadata = {});
-
-  /// Appends @p bytes to the data of the first tensor that still lacks some. One call never serves
-  /// two tensors, so that a tensor of the wrong size does not shift those after it.
-  /// @throws ContractError  the tensor does not need so many bytes, or no tensor needs any
-  /// @throws FileError      the disk is full or broken; the previous file is untouched
-  TANDEM_ONCE void write(std::span<std::byte const> bytes);
-
-  /// Gives the file its name. Without it the previous file stays.
-  /// @throws ContractError  a tensor still lacks bytes
-  /// @throws FileError      the disk is full or broken; the text says which file is there now
-  void finish() {
-    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
-    file_.commit();
-  }
-
- private:
-  TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
-                                std::vector<TensorSpec> tensors);
-
-  TANDEM_ONCE void to_next_incomplete();
-
-  AtomicFile file_;
-  std::vector<TensorSpec> tensors_;
-  std::size_t next_ = 0;      // the first tensor whose size is not in missing_ yet
-  std::int64_t missing_ = 0;  // bytes that the current tensor lacks; 0: all are complete
-};
-
-/// Writes @p tensors, in their order, to a new file at @p path, or leaves the file there as it was.
-///
-/// @throws ContractError  the data of a tensor is not as long as its type and shape say, two names
-///                        are the same, or name, shape or metadata do not fit the format
-/// @throws FileError      the disk is full or broken; the text says which file is there now
-TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView const> tensors,
-                                   SafetensorsMetadata const& metadata = {});
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
 namespace tandem::detail {
 
 TANDEM_ONCE std::string write_safetensors_header(std::span<TensorSpec const> tensors,
@@ -40059,6 +40238,11 @@ TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView
     }
   }
   writer.finish();
+}
+
+TANDEM_ONCE void SafetensorsWriter::finish() {
+  expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
+  file_.commit();
 }
 
 TANDEM_ONCE void SafetensorsWriter::write(std::span<std::byte const> bytes) {
@@ -40641,6 +40825,73 @@ struct NoCarriedStates {
 /// what they have must be true. The two hold wherever a file has its tensors and keys, so that a
 /// program that copies both need know nothing of them.
 
+namespace tandem {
+
+namespace detail {
+
+inline constexpr std::string_view checksum_key = "xxh64";
+
+/// Whether a key is the metadata's checksum or a tensor's.
+constexpr bool is_checksum_key(std::string_view key) {
+  return key.starts_with(checksum_key) &&
+         (key.size() == checksum_key.size() || key[checksum_key.size()] == '.');
+}
+
+TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
+
+TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
+
+}  // namespace detail
+
+/// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
+/// Cost: reads all data once.
+TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
+                                               SafetensorsMetadata metadata);
+
+namespace detail {
+
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path);
+
+}  // namespace detail
+
+/// Checks the checksum of a tensor.
+/// @param noted  what it must be
+/// @throws FileError  it is another
+TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
+                              std::string const& path);
+
+/// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
+/// @param find   find(name): the tensor, or null
+/// @param check  check(tensor, noted checksum), which check_tensor() does
+/// @param path   names the file in errors
+/// @throws FileError  the metadata's checksum is another, or a tensor with one is missing
+template <class Find, class Check>
+void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Check const& check,
+                     std::string const& path) {
+  for (auto const& [key, value] : metadata) {
+    if (!detail::is_checksum_key(key)) {
+      continue;
+    }
+    if (key == detail::checksum_key) {
+      detail::check_checksum("the metadata", detail::metadata_checksum(metadata), value, path);
+      continue;
+    }
+    std::string const name = key.substr(detail::checksum_key.size() + 1);
+    TensorView const* const tensor = find(name);
+    if (tensor == nullptr) {
+      throw FileError{path, "there is a checksum of tensor " + detail::json_quoted(name) +
+                                ", but no such tensor; the file is damaged, or a program has "
+                                "removed tensors and kept the metadata of them all"};
+    }
+    check(*tensor, value);
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
 // ---- tandem/core/xxhash64.hpp
 
 /// @file
@@ -40771,82 +41022,15 @@ TANDEM_ONCE void Xxhash64::append(std::span<std::byte const> bytes) noexcept {
 
 #endif
 
-namespace tandem {
+namespace tandem::detail {
 
-namespace detail {
-
-inline constexpr std::string_view checksum_key = "xxh64";
-
-/// Whether a key is the metadata's checksum or a tensor's.
-constexpr bool is_checksum_key(std::string_view key) {
-  return key.starts_with(checksum_key) &&
-         (key.size() == checksum_key.size() || key[checksum_key.size()] == '.');
-}
-
-inline std::string hex_of(std::uint64_t number) {
+TANDEM_ONCE std::string hex_of(std::uint64_t number) {
   std::string text(16, '0');
   for (std::size_t digit = text.size(); digit-- > 0; number >>= 4) {
     text[digit] = "0123456789abcdef"[number & 0xF];
   }
   return text;
 }
-
-TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
-
-TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
-
-}  // namespace detail
-
-/// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
-/// Cost: reads all data once.
-TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
-                                               SafetensorsMetadata metadata);
-
-namespace detail {
-
-TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
-                                std::string const& noted, std::string const& path);
-
-}  // namespace detail
-
-/// Checks the checksum of a tensor.
-/// @param noted  what it must be
-/// @throws FileError  it is another
-TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
-                              std::string const& path);
-
-/// Checks the metadata's checksum, and those of tensors, as far as the metadata has them.
-/// @param find   find(name): the tensor, or null
-/// @param check  check(tensor, noted checksum), which check_tensor() does
-/// @param path   names the file in errors
-/// @throws FileError  the metadata's checksum is another, or a tensor with one is missing
-template <class Find, class Check>
-void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Check const& check,
-                     std::string const& path) {
-  for (auto const& [key, value] : metadata) {
-    if (!detail::is_checksum_key(key)) {
-      continue;
-    }
-    if (key == detail::checksum_key) {
-      detail::check_checksum("the metadata", detail::metadata_checksum(metadata), value, path);
-      continue;
-    }
-    std::string const name = key.substr(detail::checksum_key.size() + 1);
-    TensorView const* const tensor = find(name);
-    if (tensor == nullptr) {
-      throw FileError{path, "there is a checksum of tensor " + detail::json_quoted(name) +
-                                ", but no such tensor; the file is damaged, or a program has "
-                                "removed tensors and kept the metadata of them all"};
-    }
-    check(*tensor, value);
-  }
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor) {
   std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";
@@ -40931,6 +41115,106 @@ TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted
 /// has some. What the numbers mean is not checked. A tensor of a type that is not known is listed
 /// as OTHER.
 /// Source: the format description in the README of the safetensors project.
+
+namespace tandem {
+
+namespace detail {
+struct FileBytes;
+struct SafetensorsEntry;
+}  // namespace detail
+
+/// The tensors and the metadata of a file. Moving it leaves the views valid.
+class Safetensors {
+ public:
+  /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
+  ///
+  /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
+  /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
+  ///                    checksum is not that of its bytes
+  TANDEM_ONCE [[nodiscard]] static Safetensors read(std::string const& path);
+
+  /// Likewise of bytes that have been read, as parse().
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
+                                                             std::string const& path);
+
+  /// Parses @p file, which the result owns; checksums are not looked at.
+  /// @throws FileError  as parse() does
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse(detail::FileBytes file,
+                                                     std::string const& path);
+
+  /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
+  /// @param path  names them in errors
+  /// @throws FileError  there are no parts, or a tensor is in two of them
+  TANDEM_ONCE [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts,
+                                                    std::string const& path);
+
+  /// Parses @p bytes, which must outlive the result; @p path names them in errors.
+  ///
+  /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
+  /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
+                                                     std::string const& path);
+
+  /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
+  /// see make_room(). Sets @p begins to where in the file that of each begins.
+  /// @throws FileError  as parse() does
+  TANDEM_ONCE [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes,
+                                                           std::uint64_t size,
+                                                           std::string const& path,
+                                                           std::vector<std::uint64_t>& begins);
+
+  /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
+  /// @throws FileError  there is no memory
+  TANDEM_ONCE std::span<std::byte> make_room(std::size_t i);
+
+  /// In the order of the header.
+  [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
+
+  /// Which of tensors() it is.
+  [[nodiscard]] std::size_t index_of(TensorView const& own) const noexcept {
+    return static_cast<std::size_t>(&own - tensors_.data());
+  }
+
+  /// The tensor of this name, or null. O(log n).
+  TANDEM_ONCE [[nodiscard]] TensorView const* find(std::string_view name) const noexcept;
+
+  /// The tensor of this name.
+  /// @throws FileError  there is none
+  TANDEM_ONCE [[nodiscard]] TensorView const& at(std::string_view name) const;
+
+  /// In the order of the header.
+  [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
+
+  /// The metadata under this key, or null. O(n).
+  TANDEM_ONCE [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept;
+
+ private:
+  TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
+
+  TANDEM_ONCE static std::uint64_t header_length(std::span<std::byte const> bytes,
+                                                 std::uint64_t size, std::string const& path);
+
+  /// @param data  data(entry): that of a tensor
+  template <class Data>
+  static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                  std::uint64_t size, std::string const& path, Data const& data);
+
+  /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
+  TANDEM_ONCE static void check_cover(std::span<detail::SafetensorsEntry const> entries,
+                                      std::int64_t size, std::string const& path);
+
+  TANDEM_ONCE void sort_names();
+
+  std::string path_;
+  SafetensorsMetadata metadata_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::size_t> by_name_;
+  std::vector<std::unique_ptr<std::byte[]>> owned_;  // none where the caller owns the bytes
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
 
 // ---- tandem/io/safetensors/file.hpp
 
@@ -41403,115 +41687,25 @@ TANDEM_ONCE SafetensorsHeader read_safetensors_header(std::string_view text,
 
 namespace tandem {
 
-/// The tensors and the metadata of a file. Moving it leaves the views valid.
-class Safetensors {
- public:
-  /// Reads the whole file at @p path into memory and parses it; the result owns the bytes.
-  ///
-  /// Cost: one allocation of the file's size, and one pass over the tensors that have checksums.
-  /// @throws FileError  the file cannot be read, is not a valid safetensors file, or a tensor's
-  ///                    checksum is not that of its bytes
-  TANDEM_ONCE [[nodiscard]] static Safetensors read(std::string const& path);
+template <class Data>
+Safetensors Safetensors::parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                      std::uint64_t size, std::string const& path,
+                                      Data const& data) {
+  std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+  detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+      {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+  check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
 
-  /// Likewise of bytes that have been read, as parse().
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse_checked(std::span<std::byte const> bytes,
-                                                             std::string const& path);
-
-  /// Parses @p file, which the result owns; checksums are not looked at.
-  /// @throws FileError  as parse() does
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse(detail::FileBytes file,
-                                                     std::string const& path);
-
-  /// The tensors of all @p parts, in their order, and the metadata of the first, but for checksums.
-  /// @param path  names them in errors
-  /// @throws FileError  there are no parts, or a tensor is in two of them
-  TANDEM_ONCE [[nodiscard]] static Safetensors join(std::vector<Safetensors> parts,
-                                                    std::string const& path);
-
-  /// Parses @p bytes, which must outlive the result; @p path names them in errors.
-  ///
-  /// Cost: O(header) + O(n log n) comparisons of names and offsets for n tensors; no data is read.
-  /// @throws FileError  the bytes are not a valid safetensors file; the text says where and why
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse(std::span<std::byte const> bytes,
-                                                     std::string const& path);
-
-  /// Parses the beginning of a file of @p size bytes, with its whole header; tensors have no data,
-  /// see make_room(). Sets @p begins to where in the file that of each begins.
-  /// @throws FileError  as parse() does
-  TANDEM_ONCE [[nodiscard]] static Safetensors parse_start(std::span<std::byte const> bytes,
-                                                           std::uint64_t size,
-                                                           std::string const& path,
-                                                           std::vector<std::uint64_t>& begins);
-
-  /// Memory for the data of tensor number @p i, which this owns; what it has is not yet set.
-  /// @throws FileError  there is no memory
-  TANDEM_ONCE std::span<std::byte> make_room(std::size_t i);
-
-  /// In the order of the header.
-  [[nodiscard]] std::vector<TensorView> const& tensors() const noexcept { return tensors_; }
-
-  /// Which of tensors() it is.
-  [[nodiscard]] std::size_t index_of(TensorView const& own) const noexcept {
-    return static_cast<std::size_t>(&own - tensors_.data());
+  Safetensors result{path, std::move(parsed.metadata)};
+  result.tensors_.reserve(parsed.entries.size());
+  for (detail::SafetensorsEntry& entry : parsed.entries) {
+    std::span<std::byte const> const own = data(entry);
+    result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
+                               std::move(entry.spec.shape), own, std::move(entry.other)});
   }
-
-  /// The tensor of this name, or null. O(log n).
-  TANDEM_ONCE [[nodiscard]] TensorView const* find(std::string_view name) const noexcept;
-
-  /// The tensor of this name.
-  /// @throws FileError  there is none
-  TANDEM_ONCE [[nodiscard]] TensorView const& at(std::string_view name) const;
-
-  /// In the order of the header.
-  [[nodiscard]] SafetensorsMetadata const& metadata() const noexcept { return metadata_; }
-
-  /// The metadata under this key, or null. O(n).
-  TANDEM_ONCE [[nodiscard]] std::string const* find_metadata(std::string_view key) const noexcept;
-
- private:
-  TANDEM_ONCE Safetensors(std::string path, SafetensorsMetadata metadata);
-
-  TANDEM_ONCE static std::uint64_t header_length(std::span<std::byte const> bytes,
-                                                 std::uint64_t size, std::string const& path);
-
-  /// @param data  data(entry): that of a tensor
-  template <class Data>
-  static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
-                                  std::uint64_t size, std::string const& path, Data const& data) {
-    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
-    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
-        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
-    check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
-
-    Safetensors result{path, std::move(parsed.metadata)};
-    result.tensors_.reserve(parsed.entries.size());
-    for (detail::SafetensorsEntry& entry : parsed.entries) {
-      std::span<std::byte const> const own = data(entry);
-      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
-                                 std::move(entry.spec.shape), own, std::move(entry.other)});
-    }
-    result.sort_names();
-    return result;
-  }
-
-  /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
-  TANDEM_ONCE static void check_cover(std::span<detail::SafetensorsEntry const> entries,
-                                      std::int64_t size, std::string const& path);
-
-  TANDEM_ONCE void sort_names();
-
-  std::string path_;
-  SafetensorsMetadata metadata_;
-  std::vector<TensorView> tensors_;
-  std::vector<std::size_t> by_name_;
-  std::vector<std::unique_ptr<std::byte[]>> owned_;  // none where the caller owns the bytes
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
+  result.sort_names();
+  return result;
+}
 
 TANDEM_ONCE Safetensors Safetensors::read(std::string const& path) {
   detail::FileBytes file = detail::read_whole_file(path);
@@ -48201,16 +48395,32 @@ TANDEM_ONCE bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 
 namespace tandem {
 
+namespace detail {
+
+/// T out of @p function, what the compiler calls type_text() of T.
+TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string type_text_of(std::string_view function);
+
+}  // namespace detail
+
 /// "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>": what the compiler calls T, without
 /// this library's namespace. Compilers may differ in what is no template of integers and types.
 template <class T>
 std::string type_text() {
+  return detail::type_text_of(__PRETTY_FUNCTION__);
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string type_text_of(std::string_view function) {
   // g++: "... type_text() [with T = X; std::string = ...]"; clang, nvcc: "... type_text() [T = X]"
-  std::string_view const whole = __PRETTY_FUNCTION__;
-  std::size_t const begin = whole.find("T = ") + 4;
-  std::size_t const alias = whole.find("; std::", begin);  // of g++'s only
-  std::size_t const end = alias < whole.size() ? alias : whole.rfind(']');
-  std::string text{whole.substr(begin, end - begin)};
+  std::size_t const begin = function.find("T = ") + 4;
+  std::size_t const alias = function.find("; std::", begin);  // of g++'s only
+  std::size_t const end = alias < function.size() ? alias : function.rfind(']');
+  std::string text{function.substr(begin, end - begin)};
   constexpr std::string_view ours = "tandem::";
   for (std::size_t at = text.find(ours); at != std::string::npos; at = text.find(ours, at)) {
     text.erase(at, ours.size());
@@ -48221,7 +48431,9 @@ std::string type_text() {
   return text;
 }
 
-}  // namespace tandem
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/strategy/elastic/elastic.hpp
 
@@ -50612,8 +50824,7 @@ struct WarmUp {
 /// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
 /// for each step once or more; training resumes exactly where it depends on nothing else.
 struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
-      Constant{};
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after{};
   WarmUp warm_up = 0;
 
   Schedule() = default;

@@ -30,7 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
                     size - 1);
     } else {
       std::string const text{reinterpret_cast<char const*>(data) + 1, size - 1};
-      tandem::detail::CsvCells<> cells{text, static_cast<char>(data[0]), name};
+      tandem::detail::CsvCells cells{text, static_cast<char>(data[0]), name};
       std::vector<std::string> row;
       for (std::size_t line = 0; cells.next(row); line = cells.line()) {
         fuzz::require(!row.empty() && cells.line() > line);

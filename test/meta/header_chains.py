@@ -18,10 +18,10 @@ import sys
 
 
 def included(headers, include):
-    """For each header those of the others that it includes, itself or by others."""
+    """For each header those of the others that it includes, itself or by others, bodies aside."""
     direct = {}
     for header in headers:
-        text = (include / header).read_text(encoding="utf-8")
+        text = (include / header).read_text(encoding="utf-8").split("\n#if TANDEM_BODIES\n")[0]
         direct[header] = {name for name in re.findall(r"^\s*#\s*include <([^>]+)>", text, re.M)} & set(headers)
     closed = {}
 

@@ -37,6 +37,7 @@ MAY_INCLUDE = {folder: set(others.split()) for folder, others in {
 ROOT_HEADERS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp",
                 "describe.hpp", "onnx.hpp"]
 BODIES = "impl/src.hpp"  # of all doors, for the one unit that has them
+IF_BODIES = "#if TANDEM_BODIES"  # begins them; what they alone need is included there
 INSTANCES = "impl/instances.hpp"  # compiled there alone
 DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES, INSTANCES}  # may include all and do so inside #if
 AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp"}  # included by every door
@@ -81,7 +82,7 @@ def folder_of(path):
 
 
 def check_include(path, spelled, depth, exists):
-    """The faults of `#include spelled` in the header `path`, `depth` #ifs deep."""
+    """The faults of `#include spelled` in the header `path`, `depth` #ifs deep, those of bodies aside."""
     if spelled.startswith('"'):
         yield f"write #include <tandem/...> and not {spelled}"
         return
@@ -129,15 +130,15 @@ def check_header(path, text, exists):
         yield 1, f"the folder {folder_of(path)}/ has no place in MAY_INCLUDE of {pathlib.Path(__file__).name}"
 
     yield from check_kernels(text)
-    depth = 0
+    ifs = []
     for number, line in enumerate(without_comments(text).splitlines(), start=1):
         if re.match(r"\s*#\s*if", line):
-            depth += 1
+            ifs.append(line.strip() != IF_BODIES)
         elif re.match(r"\s*#\s*endif", line):
-            depth -= 1
+            ifs.pop()
         include = re.match(r'\s*#\s*include\s*(<[^>]*>|"[^"]*")', line)
         if include:
-            for fault in check_include(path, include[1], depth, exists):
+            for fault in check_include(path, include[1], sum(ifs), exists):
                 yield number, fault
         if re.match(r"\s*#\s*define\b", line) and path not in MACRO_HOMES:
             yield number, "macros are defined in core/config.hpp, core/bodies.hpp and core/contract.hpp only"
@@ -151,7 +152,7 @@ def always(text):
     lines, ifs = [], []
     for line in text.splitlines():
         if re.match(r"\s*#\s*if", line):
-            ifs.append(line.strip() != "#if TANDEM_BODIES")
+            ifs.append(line.strip() != IF_BODIES)
         elif re.match(r"\s*#\s*endif", line):
             ifs.pop()
         elif not any(ifs):
@@ -202,7 +203,7 @@ def check_tree(include):
     seen = reached(root, [BODIES], always)
     for header, name in zip(headers, names):
         if (name not in seen and not re.search(OPTIONAL, name)
-                and "\n#if TANDEM_BODIES\n" in header.read_text(encoding="utf-8")):
+                and f"\n{IF_BODIES}\n" in header.read_text(encoding="utf-8")):
             faults.append(f"include/tandem/{BODIES}:1: <tandem/{name}>, which has bodies, is not always reached from here")
     return len(headers), faults
 

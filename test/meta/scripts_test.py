@@ -180,6 +180,11 @@ class Layers(Tree):
     def test_conditional(self):
         self.refuses("inside #if", "#if 1\n#include <tandem/core/base.hpp>\n#endif\n")
 
+    def test_conditional_of_bodies(self):
+        self.header("impl/src.hpp", "#include <tandem/graph/a.hpp>\n")
+        self.accepts("#if TANDEM_BODIES\n#include <tandem/core/base.hpp>\n#endif\n")
+        self.refuses("inside #if", "#if TANDEM_BODIES\n#if 1\n#include <tandem/core/base.hpp>\n#endif\n#endif\n")
+
     def test_spdx(self):
         self.refuses("SPDX", "", head="#pragma once\n")
 
@@ -275,6 +280,12 @@ class HeaderChains(Tree):
     def test_headers_that_do_not_include_each_other_stay_apart(self):
         self.assertEqual(["a", "b"], self.chains(a=[], b=[]))
 
+    def test_what_bodies_alone_include_makes_no_chain(self):
+        self.header("b.hpp", "int b;\n#if TANDEM_BODIES\n#include <tandem/a.hpp>\n#endif\n")
+        headers = ["tandem/a.hpp", "tandem/b.hpp"]
+        self.header("a.hpp", "")
+        self.assertEqual(set(), header_chains.included(headers, self.include)["tandem/b.hpp"])
+
     def test_what_has_changed_since_the_tag(self):
         def git(*words):
             subprocess.run(["git", "-C", self.include, "-c", "user.name=a", "-c", "user.email=a@b", *words],
@@ -334,6 +345,12 @@ class Amalgamation(Tree):
                                   "#include <tandem/core/b.hpp>\n")
         with self.assertRaisesRegex(amalgamate.AmalgamationError, "inside #if"):
             self.text()
+
+    def test_bodies_are_no_condition(self):
+        self.header("core/a.hpp", "")
+        self.header("core/b.hpp", "#if TANDEM_BODIES\n#include <vector>\n\n#include <tandem/core/a.hpp>\n#endif\n")
+        self.header("tandem.hpp", "#include <tandem/core/b.hpp>\n#include <tandem/core/a.hpp>\n")
+        self.assertLess(self.text().index("<vector>"), self.text().index("#if TANDEM_BODIES"))
 
     def test_tests_that_need_more_are_left_out(self):
         self.header("core/a.hpp", "#define TANDEM_A 1\n")

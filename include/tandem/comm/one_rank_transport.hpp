@@ -17,9 +17,17 @@
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+/// @throws ContractError  see OneRankTransport
+TANDEM_ONCE TANDEM_COLD void check_one_rank(TransportOptions const& options);
+
+}  // namespace detail
 
 /// Models RankTransport, for the one rank 0.
 template <class Stream>
@@ -29,14 +37,8 @@ class OneRankTransport {
 
   /// @throws ContractError  there are several processes, the time-out is not positive, or a group
   /// has another rank than rank 0
-  template <class = void>  // compiled where it is called, not by every include
   explicit OneRankTransport(TransportOptions const& options) : sets_{options.groups} {
-    check_world(options.world);
-    expects(options.world.processes == 1,
-            "a strategy of one rank runs in one process, and the program was started as several: "
-            "start it once, or take a strategy of more ranks");
-    expects(options.timeout.count() > 0, "the timeout must be positive");
-    detail::check_groups(sets_, 1);
+    detail::check_one_rank(options);
   }
 
   [[nodiscard]] static int first_rank() noexcept { return 0; }
@@ -57,3 +59,20 @@ class OneRankTransport {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void check_one_rank(TransportOptions const& options) {
+  check_world(options.world);
+  expects(options.world.processes == 1,
+          "a strategy of one rank runs in one process, and the program was started as several: "
+          "start it once, or take a strategy of more ranks");
+  expects(options.timeout.count() > 0, "the timeout must be positive");
+  check_groups(options.groups, 1);
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -9,6 +9,8 @@
 
 #include <string>
 
+#include <tandem/core/config.hpp>
+
 namespace tandem {
 
 /// A collective operation, or one end of a message.
@@ -43,7 +45,15 @@ struct Label {
 };
 
 /// "bucket 2", "loss", or "" for the empty label.
-inline std::string to_string(Label label) {
+TANDEM_ONCE TANDEM_COLD std::string to_string(Label label);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Label label) {
   std::string text = label.text != nullptr ? label.text : "";
   if (label.index >= 0) {
     text += text.empty() ? "" : " ";
@@ -53,3 +63,5 @@ inline std::string to_string(Label label) {
 }
 
 }  // namespace tandem
+
+#endif

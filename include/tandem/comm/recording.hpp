@@ -18,6 +18,7 @@
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/ordered.hpp>
 #include <tandem/comm/volume.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem {
 
@@ -48,13 +49,7 @@ constexpr std::int64_t bytes_sent(std::span<Record const> log) {
 }
 
 /// "all-reduce (bucket 2): 1000 elements, 4000 bytes, 4 ranks, 6000 bytes sent"
-inline std::string to_string(Record const& record) {
-  std::string const label = to_string(record.label);
-  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
-         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
-         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
-         std::to_string(bytes_sent(record)) + " bytes sent";
-}
+TANDEM_ONCE TANDEM_COLD std::string to_string(Record const& record);
 
 /// A communicator that logs. The primary template is the error path: C is no communicator.
 template <class C>
@@ -155,7 +150,7 @@ class Recording<C> {
   [[nodiscard]] int size() const noexcept { return communicator_.size(); }
 
   /// The calls so far, oldest first; valid until this object changes.
-  [[nodiscard]] std::span<Record const> log() const noexcept { return log_; }
+  [[nodiscard]] std::span<Record const> log() const noexcept { return {log_.data(), log_.size()}; }
 
   /// Calls that the log had no room for.
   [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
@@ -183,3 +178,19 @@ class Recording<C> {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Record const& record) {
+  std::string const label = to_string(record.label);
+  return std::string{name(record.operation)} + (label.empty() ? "" : " (" + label + ")") + ": " +
+         std::to_string(record.elements) + " elements, " + std::to_string(record.bytes) +
+         " bytes, " + std::to_string(record.ranks) + (record.ranks == 1 ? " rank, " : " ranks, ") +
+         std::to_string(bytes_sent(record)) + " bytes sent";
+}
+
+}  // namespace tandem
+
+#endif

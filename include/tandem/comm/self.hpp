@@ -15,6 +15,7 @@
 #include <tandem/comm/message.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/runtime/host/queue.hpp>
 
@@ -27,9 +28,7 @@ struct StreamCopy;
 
 template <>
 struct StreamCopy<host::Queue> {
-  static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes) {
-    stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
-  }
+  TANDEM_ONCE static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes);
 };
 
 /// The only rank of a group of one. Models every concept of comm/concepts.hpp.
@@ -116,3 +115,16 @@ class BasicSelfCommunicator {
 using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void StreamCopy<host::Queue>::queue(host::Queue& stream, void const* from, void* to,
+                                                std::size_t bytes) {
+  stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
+}
+
+}  // namespace tandem
+
+#endif

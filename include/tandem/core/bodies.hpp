@@ -3,10 +3,10 @@
 
 /// @file
 /// Where bodies stand. What a program needs once, as a plan, a check or a sentence, is TANDEM_ONCE:
-/// declared above, its body at the end of its header behind TANDEM_BODIES. By default every unit
-/// has the bodies, as templates, so that only those are compiled that are called. With
-/// TANDEM_SEPARATE_COMPILATION headers declare, and one unit of the program, which includes
-/// <tandem/impl/src.hpp>, has all bodies.
+/// declared above, its body at the end of its header behind `#if TANDEM_BODIES`, at whose top the
+/// header includes what only bodies need. By default every unit has the bodies, as templates, so
+/// that only those are compiled that are called. With TANDEM_SEPARATE_COMPILATION headers declare,
+/// and one unit of the program, which includes <tandem/impl/src.hpp>, has all bodies.
 
 #if !defined(TANDEM_SEPARATE_COMPILATION)
 #define TANDEM_ONCE template <class...>

@@ -72,10 +72,7 @@ struct LogUniform {
 class LogUniformSampler {
  public:
   /// @pre classes >= 1
-  explicit LogUniformSampler(int classes) : law_{classes} {
-    expects(classes >= 1, "LogUniformSampler: there must be a class");
-    seen_.resize(static_cast<std::size_t>(classes));
-  }
+  TANDEM_ONCE explicit LogUniformSampler(int classes);
 
   [[nodiscard]] LogUniform const& law() const { return law_; }
 
@@ -116,6 +113,11 @@ TANDEM_ONCE std::int64_t LogUniformSampler::draw(std::span<std::int32_t> sample,
     seen_[static_cast<std::size_t>(c)] = false;
   }
   return tries;
+}
+
+TANDEM_ONCE LogUniformSampler::LogUniformSampler(int classes) : law_{classes} {
+  expects(classes >= 1, "LogUniformSampler: there must be a class");
+  seen_.resize(static_cast<std::size_t>(classes));
 }
 
 }  // namespace tandem

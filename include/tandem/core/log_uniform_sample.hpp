@@ -23,25 +23,20 @@ namespace tandem {
 class LogUniformSample {
  public:
   /// @pre 0 <= count <= classes, classes >= 1
-  LogUniformSample(int classes, int count)
-      : sampler_{classes},
-        drawn_(static_cast<std::size_t>(count)),
-        sorted_(static_cast<std::size_t>(count)) {}
+  TANDEM_ONCE LogUniformSample(int classes, int count);
 
   /// Draws those of a step and a layer, unless they are there.
   TANDEM_ONCE void draw(std::uint64_t seed, std::uint32_t step, std::uint32_t layer);
 
   /// In the order in which they were drawn first.
-  [[nodiscard]] std::span<std::int32_t const> classes() const { return drawn_; }
+  [[nodiscard]] std::span<std::int32_t const> classes() const {
+    return {drawn_.data(), drawn_.size()};
+  }
   /// Draws that it took, repeated ones among them.
   [[nodiscard]] std::int64_t tries() const { return tries_; }
 
   /// Where class @p c stands in classes(); -1 where it does not.
-  [[nodiscard]] int place(std::int32_t c) const {
-    auto const at = std::lower_bound(sorted_.begin(), sorted_.end(),
-                                     std::pair<std::int32_t, std::int32_t>{c, 0});
-    return at != sorted_.end() && at->first == c ? at->second : -1;
-  }
+  TANDEM_ONCE [[nodiscard]] int place(std::int32_t c) const;
 
   /// What a sampled softmax takes from the logit of class @p c, drawn or not.
   [[nodiscard]] double log_expected_count(int c) const {
@@ -77,6 +72,17 @@ TANDEM_ONCE void LogUniformSample::draw(std::uint64_t seed, std::uint32_t step,
     sorted_[i] = {drawn_[i], static_cast<std::int32_t>(i)};
   }
   std::sort(sorted_.begin(), sorted_.end());
+}
+
+TANDEM_ONCE LogUniformSample::LogUniformSample(int classes, int count)
+    : sampler_{classes},
+      drawn_(static_cast<std::size_t>(count)),
+      sorted_(static_cast<std::size_t>(count)) {}
+
+TANDEM_ONCE int LogUniformSample::place(std::int32_t c) const {
+  auto const at =
+      std::lower_bound(sorted_.begin(), sorted_.end(), std::pair<std::int32_t, std::int32_t>{c, 0});
+  return at != sorted_.end() && at->first == c ? at->second : -1;
 }
 
 }  // namespace tandem

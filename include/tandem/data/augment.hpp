@@ -117,8 +117,8 @@ class Augmented<D, Ts...> {
       return fill(x);
     }
     std::vector<float> room(static_cast<std::size_t>(largest_));
-    fill(std::span{room});
-    std::copy_n(room.begin(), x.size(), x.begin());
+    fill(std::span<float>{room.data(), room.size()});
+    std::copy_n(room.data(), x.size(), x.data());
   }
 
   [[nodiscard]] std::span<float> input(std::span<float> x) const {

@@ -71,6 +71,15 @@ template <BucketedDataset D>
 
 }  // namespace detail
 
+namespace detail {
+
+/// Fills @p order with batches of the samples of each bucket, then with the rest.
+TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
+                               std::vector<std::vector<std::int64_t>> const& buckets, int batch,
+                               std::uint64_t seed, std::int64_t epoch);
+
+}  // namespace detail
+
 /// Fills @p order with a permutation of 0, …, n - 1, n being its size, whose batches of @p batch
 /// are each of one bucket, in random order.
 ///
@@ -91,26 +100,7 @@ void bucketed_order(std::span<std::int64_t> order, Bucket const& bucket, int buc
   for (std::int64_t const sample : order) {
     of[static_cast<std::size_t>(bucket(sample))].push_back(sample);
   }
-  auto const size = static_cast<std::size_t>(batch);
-  std::vector<std::int64_t> sorted;
-  std::vector<std::int64_t> rest;
-  sorted.reserve(order.size());
-  for (std::vector<std::int64_t> const& own : of) {
-    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
-    sorted.insert(sorted.end(), own.begin(), whole);
-    rest.insert(rest.end(), whole, own.end());
-  }
-  sorted.insert(sorted.end(), rest.begin(), rest.end());
-  std::vector<std::int64_t> batches(order.size() / size);
-  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
-  std::size_t to = 0;
-  for (std::int64_t const from : batches) {
-    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
-    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
-    to += size;
-  }
-  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
-            order.begin() + static_cast<std::ptrdiff_t>(to));
+  detail::order_batches(order, of, batch, seed, epoch);
 }
 
 namespace detail {
@@ -204,6 +194,31 @@ TANDEM_ONCE EpochOrder order_without_buckets(std::int64_t size, LoaderOptions co
   std::vector<std::int64_t> order(static_cast<std::size_t>(size));
   shuffled_order(order, options.seed, options.epoch);
   return EpochOrder{std::move(order)};
+}
+
+TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
+                               std::vector<std::vector<std::int64_t>> const& buckets, int batch,
+                               std::uint64_t seed, std::int64_t epoch) {
+  auto const size = static_cast<std::size_t>(batch);
+  std::vector<std::int64_t> sorted;
+  std::vector<std::int64_t> rest;
+  sorted.reserve(order.size());
+  for (std::vector<std::int64_t> const& own : buckets) {
+    auto const whole = own.begin() + static_cast<std::ptrdiff_t>(own.size() / size * size);
+    sorted.insert(sorted.end(), own.begin(), whole);
+    rest.insert(rest.end(), whole, own.end());
+  }
+  sorted.insert(sorted.end(), rest.begin(), rest.end());
+  std::vector<std::int64_t> batches(order.size() / size);
+  shuffled_order(batches, seed, epoch + (std::int64_t{1} << 32));  // no epoch's own numbers
+  std::size_t to = 0;
+  for (std::int64_t const from : batches) {
+    auto const begin = sorted.begin() + static_cast<std::ptrdiff_t>(from) * batch;
+    std::copy_n(begin, size, order.begin() + static_cast<std::ptrdiff_t>(to));
+    to += size;
+  }
+  std::copy(sorted.begin() + static_cast<std::ptrdiff_t>(to), sorted.end(),
+            order.begin() + static_cast<std::ptrdiff_t>(to));
 }
 
 }  // namespace tandem::detail

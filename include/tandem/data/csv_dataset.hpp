@@ -64,7 +64,6 @@ class CsvDataset<T> {
   ///                        such column or no samples, or a cell is not what it must be, whose line
   ///                        and column are named
   /// @throws ContractError  class_names or classes of a regression
-  template <class = void>  // compiled where it is called, not by every include
   explicit CsvDataset(std::string const& path, CsvOptions const& options = {}) {
     expects((!options.class_names && options.classes.empty()) || std::is_same_v<T, std::int32_t>,
             "CsvOptions: class_names and classes are of labels; take CsvDataset without <float>");
@@ -116,17 +115,15 @@ class CsvDataset<T> {
     }
   };
 
-  template <class = void>
   void parse_plain_or_gzip(std::span<std::uint8_t const> bytes, std::string const& path,
                            CsvOptions const& options) {
     detail::is_gzip(bytes) ? parse(Inflate::inflate(bytes, path, default_file_limit), path, options)
                            : parse(bytes, path, options);
   }
 
-  template <class = void>
   void parse(std::span<std::uint8_t const> bytes, std::string const& path,
              CsvOptions const& options) {
-    detail::CsvCells<> cells{
+    detail::CsvCells cells{
         {reinterpret_cast<char const*>(bytes.data()), bytes.size()}, options.separator, path};
     std::vector<std::string> row;
     std::vector<std::string> names;
@@ -179,7 +176,6 @@ class CsvDataset<T> {
     }
   }
 
-  template <class = void>
   static std::size_t label_of(std::vector<std::string> const& names, std::size_t columns,
                               std::string const& path, CsvOptions const& options) {
     if (columns < 2) {
@@ -212,7 +208,6 @@ class CsvDataset<T> {
   }
 
   /// Whether a number that is out of range is nearer to 0 than floats are, not too large.
-  template <class = void>
   static bool is_tiny(std::string_view number) {
     std::size_t const e = std::min(number.find_first_of("eE"), number.size());
     std::string_view const digits = number.substr(0, e);
@@ -267,7 +262,6 @@ class CsvDataset<T> {
   }
 
   /// Renumbers the labels so that the words are sorted, as they are in @p labels.
-  template <class = void>
   void sort_classes(std::map<std::string, std::size_t> const& labels) {
     std::vector<T> sorted(labels.size());
     for (auto const& [word, label] : labels) {

@@ -30,33 +30,6 @@ struct IdxHeader {
   std::size_t bytes = 0;  ///< of the header itself: where the values start
 };
 
-namespace detail {
-
-inline std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
-  return static_cast<std::uint32_t>(bytes[at]) << 24 |
-         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
-         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
-}
-
-inline std::string hexadecimal(std::uint32_t word) {
-  std::string text = "0x00000000";
-  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
-    text[digit] = "0123456789abcdef"[word & 15U];
-  }
-  return text;
-}
-
-inline std::string idx_kind(std::uint32_t magic) {
-  std::string const kind = magic == 0x801          ? ", labels"
-                           : magic == 0x803        ? ", images"
-                           : magic >> 16 == 0x1F8B ? ", a gzip file"
-                           : magic >> 24 == '<'    ? ", a web page; download the file again"
-                                                   : "";
-  return hexadecimal(magic) + kind;
-}
-
-}  // namespace detail
-
 /// Checks the IDX file with content @p bytes, of @p rank 1 (labels) or 3 (images).
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
@@ -100,6 +73,33 @@ class IdxSplit {
 #if TANDEM_BODIES
 
 namespace tandem {
+
+namespace detail {
+
+TANDEM_ONCE std::uint32_t big_endian(std::span<std::uint8_t const> bytes, std::size_t at) {
+  return static_cast<std::uint32_t>(bytes[at]) << 24 |
+         static_cast<std::uint32_t>(bytes[at + 1]) << 16 |
+         static_cast<std::uint32_t>(bytes[at + 2]) << 8 | static_cast<std::uint32_t>(bytes[at + 3]);
+}
+
+TANDEM_ONCE std::string hexadecimal(std::uint32_t word) {
+  std::string text = "0x00000000";
+  for (std::size_t digit = 10; digit-- > 2; word >>= 4) {
+    text[digit] = "0123456789abcdef"[word & 15U];
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string idx_kind(std::uint32_t magic) {
+  std::string const kind = magic == 0x801          ? ", labels"
+                           : magic == 0x803        ? ", images"
+                           : magic >> 16 == 0x1F8B ? ", a gzip file"
+                           : magic >> 24 == '<'    ? ", a web page; download the file again"
+                                                   : "";
+  return hexadecimal(magic) + kind;
+}
+
+}  // namespace detail
 
 TANDEM_ONCE IdxHeader parse_idx(std::span<std::uint8_t const> bytes, std::string const& name,
                                 int rank) {

@@ -94,7 +94,6 @@ class NpyDataset<T> {
   /// @throws FileError      a file is missing or not what parse_npy() takes, they differ in the
   ///                        number of samples, or labels are no whole numbers from -1 to 2^31 - 2
   /// @throws ContractError  options.shape has another number of elements than a sample
-  template <class = void>
   NpyDataset(std::string const& x, std::string const& y, NpyOptions const& options = {})
       : x_{x}, y_{y}, shape_{options.shape}, scale_{options.scale} {
     if (y_.samples() != x_.samples()) {
@@ -142,7 +141,6 @@ class NpyDataset<T> {
   }
 
  private:
-  template <class = void>
   void check_labels(std::string const& y) {
     NpyType const type = y_.header().type;
     if (type == NpyType::f4 || type == NpyType::f8) {

@@ -37,10 +37,19 @@ constexpr std::size_t size_of(NpyType type) {
   return type == NpyType::u1 ? 1 : type == NpyType::i4 || type == NpyType::f4 ? 4 : 8;
 }
 
-namespace detail {
+/// Checks the .npy file with content @p bytes.
+/// @throws FileError  it is none, of another type or order, or its header does not agree with the
+///                    number of bytes; @p name is for the message
+TANDEM_ONCE [[nodiscard]] NpyHeader parse_npy(std::span<std::uint8_t const> bytes,
+                                              std::string const& name);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Reads Python's literal of a dictionary with the three keys of a .npy file, each once.
-template <class = void>
 class NpyLiteral {
  public:
   NpyLiteral(std::string_view text, std::string const& name) : text_{text}, name_{name} {}
@@ -178,17 +187,7 @@ class NpyLiteral {
   NpyHeader header_;
 };
 
-}  // namespace detail
-
-/// Checks the .npy file with content @p bytes.
-/// @throws FileError  it is none, of another type or order, or its header does not agree with the
-///                    number of bytes; @p name is for the message
-TANDEM_ONCE [[nodiscard]] NpyHeader parse_npy(std::span<std::uint8_t const> bytes,
-                                              std::string const& name);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -213,7 +212,7 @@ TANDEM_ONCE NpyHeader parse_npy(std::span<std::uint8_t const> bytes, std::string
         name, "the .npy file is of version " + std::to_string(bytes[6]) + ", expected 1, 2 or 3"};
   }
   NpyHeader header =
-      detail::NpyLiteral<>{{reinterpret_cast<char const*>(bytes.data()) + sizes, length}, name}
+      detail::NpyLiteral{{reinterpret_cast<char const*>(bytes.data()) + sizes, length}, name}
           .parse();
   header.bytes = sizes + length;
   std::uint64_t const size =

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/io/zlib.hpp>
@@ -37,21 +38,12 @@ concept BlockInflater = requires(std::span<std::uint8_t const> packed, std::stri
 /// The Inflater and BlockInflater of a program without zlib.
 struct NoZlib {
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate(std::span<std::uint8_t const>,
-                                                        std::string const& name, std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read gzip files; define "
-                    "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static std::vector<std::uint8_t> inflate(
+      std::span<std::uint8_t const>, std::string const& name, std::size_t);
 
   /// @throws FileError  always: it says how to get along
-  [[noreturn]] static std::vector<std::uint8_t> inflate_block(std::span<std::uint8_t const>,
-                                                              std::string const& name, std::size_t,
-                                                              std::size_t) {
-    throw FileError{name,
-                    "this program was compiled without zlib and cannot read compressed blocks; "
-                    "define TANDEM_ZLIB=1 and link -lz"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD static std::vector<std::uint8_t> inflate_block(
+      std::span<std::uint8_t const>, std::string const& name, std::size_t, std::size_t);
 };
 
 #if defined(TANDEM_ZLIB) && TANDEM_ZLIB
@@ -75,7 +67,9 @@ template <Inflater I>
 [[nodiscard]] std::vector<std::uint8_t> read_inflated(std::string const& path,
                                                       std::size_t limit = default_file_limit) {
   std::vector<std::uint8_t> bytes = read_file(path, limit);
-  return detail::is_gzip(bytes) ? I::inflate(bytes, path, limit) : bytes;
+  return detail::is_gzip({bytes.data(), bytes.size()})
+             ? I::inflate({bytes.data(), bytes.size()}, path, limit)
+             : bytes;
 }
 
 /// The content of @p path, or if there is no such file, of the one of that name with ".gz".
@@ -94,3 +88,26 @@ template <Inflater I>
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<std::uint8_t> NoZlib::inflate(std::span<std::uint8_t const>,
+                                                      std::string const& name, std::size_t) {
+  throw FileError{name,
+                  "this program was compiled without zlib and cannot read gzip files; define "
+                  "TANDEM_ZLIB=1 and link -lz, or gunzip the file first"};
+}
+
+TANDEM_ONCE std::vector<std::uint8_t> NoZlib::inflate_block(std::span<std::uint8_t const>,
+                                                            std::string const& name, std::size_t,
+                                                            std::size_t) {
+  throw FileError{name,
+                  "this program was compiled without zlib and cannot read compressed blocks; "
+                  "define TANDEM_ZLIB=1 and link -lz"};
+}
+
+}  // namespace tandem
+
+#endif

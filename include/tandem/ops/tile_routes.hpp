@@ -38,29 +38,7 @@ class TileRoutes {
  public:
   /// @param node  an exchange
   /// @param self  the number of the rank's tile
-  TANDEM_COLD TileRoutes(Node const& node, int self, bool backward)
-      : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
-    int const ranks = node.tiles.height * node.tiles.width;
-    bool const all_have = backward ? gathers(node) : cuts(node);
-    TileRoute packed{};  // the last that was: others often want the same
-    for (int other = 0; other < ranks && !all_have; ++other) {
-      TileRoute route{.peer = other,
-                      .out = common_box(here_, box(node, other, !backward)),
-                      .in = common_box(box(node, other, backward), there_)};
-      if (other == self || (route.out.empty() && route.in.empty())) {
-        continue;
-      }
-      if (!route.out.empty() && route.out != here_) {
-        route.packs = route.out != packed.out;
-        route.out_at = route.packs ? pixels_ : packed.out_at;
-        pixels_ += route.packs ? route.out.pixels() : 0;
-        packed = route;
-      }
-      route.in_at = pixels_;
-      pixels_ += route.in.pixels();
-      routes_.push_back(route);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD TileRoutes(Node const& node, int self, bool backward);
 
   /// What the rank has before and what it comes to have.
   [[nodiscard]] TileBox here() const { return here_; }
@@ -68,7 +46,9 @@ class TileRoutes {
   /// Of each image, of what is put together and of what is received.
   [[nodiscard]] std::int64_t pixels() const { return pixels_; }
   /// In the order of the ranks.
-  [[nodiscard]] std::span<TileRoute const> routes() const { return routes_; }
+  [[nodiscard]] std::span<TileRoute const> routes() const {
+    return {routes_.data(), routes_.size()};
+  }
 
   /// @p to becomes the messages of these routes, one each.
   /// @param data     images of what the rank has
@@ -90,15 +70,7 @@ class TileRoutes {
     return node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
   }
   // What a rank holds of the output, or of the input.
-  static TileBox box(Node const& node, int rank, bool of_output) {
-    Shape const& image = of_output ? node.out : node.in;
-    Extent2d const extent{image[1], image[2]};
-    bool const whole = of_output ? gathers(node) : cuts(node);
-    Halo const around = of_output ? node.halo : Halo{};
-    Extent2d const tile{extent.height - around.top - around.bottom,
-                        extent.width - around.left - around.right};
-    return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
-  }
+  TANDEM_ONCE static TileBox box(Node const& node, int rank, bool of_output);
 
   TileBox here_;
   TileBox there_;
@@ -107,3 +79,45 @@ class TileRoutes {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE TileRoutes::TileRoutes(Node const& node, int self, bool backward)
+    : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
+  int const ranks = node.tiles.height * node.tiles.width;
+  bool const all_have = backward ? gathers(node) : cuts(node);
+  TileRoute packed{};  // the last that was: others often want the same
+  for (int other = 0; other < ranks && !all_have; ++other) {
+    TileRoute route{.peer = other,
+                    .out = common_box(here_, box(node, other, !backward)),
+                    .in = common_box(box(node, other, backward), there_)};
+    if (other == self || (route.out.empty() && route.in.empty())) {
+      continue;
+    }
+    if (!route.out.empty() && route.out != here_) {
+      route.packs = route.out != packed.out;
+      route.out_at = route.packs ? pixels_ : packed.out_at;
+      pixels_ += route.packs ? route.out.pixels() : 0;
+      packed = route;
+    }
+    route.in_at = pixels_;
+    pixels_ += route.in.pixels();
+    routes_.push_back(route);
+  }
+}
+
+TANDEM_ONCE TileBox TileRoutes::box(Node const& node, int rank, bool of_output) {
+  Shape const& image = of_output ? node.out : node.in;
+  Extent2d const extent{image[1], image[2]};
+  bool const whole = of_output ? gathers(node) : cuts(node);
+  Halo const around = of_output ? node.halo : Halo{};
+  Extent2d const tile{extent.height - around.top - around.bottom,
+                      extent.width - around.left - around.right};
+  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
+}
+
+}  // namespace tandem
+
+#endif

@@ -146,8 +146,7 @@ struct WarmUp {
 /// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
 /// for each step once or more; training resumes exactly where it depends on nothing else.
 struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after =
-      Constant{};
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after{};
   WarmUp warm_up = 0;
 
   Schedule() = default;

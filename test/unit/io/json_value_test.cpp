@@ -13,7 +13,7 @@ using namespace tandem;
 using Kind = detail::JsonValue::Kind;
 
 detail::JsonValue read(std::string_view text) {
-  return detail::JsonText<>{text, "file.json", detail::JsonKinds::any}.document();
+  return detail::read_json(text, "file.json", detail::JsonKinds::any);
 }
 
 void refused(std::string_view text, std::string const& begin) {

@@ -66,7 +66,7 @@ std::vector<detail::JsonValue> events(std::string const& json) {
     bool const last = lines.peek() == ']';
     CHECK((line.back() == ',') == !last);
     line.resize(line.size() - (last ? 0 : 1));
-    all.push_back(detail::JsonText{line, "trace"}.document());
+    all.push_back(detail::read_json(line, "trace"));
   }
   CHECK(line == "]}");
   return all;
@@ -199,7 +199,7 @@ TEST_CASE("a report: a line a device, and the same as an object") {
   CHECK(count(json, ", \"peak_bytes\": 10000000}") == 2);
   std::size_t const list = json.find(",\n  \"devices\": [");
   json.replace(list, json.rfind(']') + 1 - list, "");  // the reader knows no lists
-  detail::JsonValue const all = detail::JsonText{json, "report"}.document();
+  detail::JsonValue const all = detail::read_json(json, "report");
   CHECK(member(all, "makespan").number == doctest::Approx(9e-3));
   CHECK(member(all, "last_pass").number == doctest::Approx(9e-3));
   CHECK(member(all, "idle").number == doctest::Approx(1.0 / 3));

@@ -39,16 +39,10 @@ template <class T, class Op>
 inline constexpr char type_mark = 0;
 
 /// " (bucket 2)", or "".
-inline std::string in_brackets(Label label) {
-  std::string const text = to_string(label);
-  return text.empty() ? text : " (" + text + ")";
-}
+TANDEM_ONCE TANDEM_COLD std::string in_brackets(Label label);
 
 /// "all-reduce #17 (bucket 2)"
-inline std::string numbered(Call const& call, std::uint64_t number) {
-  return std::string{name(call.operation)} + " #" + std::to_string(number) +
-         in_brackets(call.label);
-}
+TANDEM_ONCE TANDEM_COLD std::string numbered(Call const& call, std::uint64_t number);
 
 /// "all-reduce (bucket 2) of 10 elements"
 TANDEM_ONCE TANDEM_COLD std::string to_string(Call const& call);
@@ -68,6 +62,16 @@ TANDEM_ONCE std::string to_string(Call const& call) {
     text.append(" from rank ").append(std::to_string(call.root));
   }
   return text;
+}
+
+TANDEM_ONCE std::string in_brackets(Label label) {
+  std::string const text = to_string(label);
+  return text.empty() ? text : " (" + text + ")";
+}
+
+TANDEM_ONCE std::string numbered(Call const& call, std::uint64_t number) {
+  return std::string{name(call.operation)} + " #" + std::to_string(number) +
+         in_brackets(call.label);
 }
 
 }  // namespace tandem::detail

@@ -12,12 +12,9 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <tandem/comm/threads/chain.hpp>
@@ -74,7 +71,7 @@ class SharedFailure {
   TANDEM_ONCE TANDEM_COLD void set(Kind kind, std::string message) noexcept;
 
   /// Makes every rank that waits look again. @pre the caller has no group's lock
-  inline void wake() const;
+  TANDEM_ONCE TANDEM_COLD void wake() const;
 
   /// All waits of the ranks of this process, and which of them is @p first.
   /// @pre the caller has no group's lock
@@ -100,30 +97,15 @@ class SharedFailure {
   /// @param as_aborted  for ranks that did not wait when it happened: always AbortedError
   TANDEM_ONCE [[noreturn]] TANDEM_COLD void raise(bool as_aborted) const;
 
-  void reset() {
-    std::lock_guard const lock{mutex_};
-    kind_ = Kind::none;
-    failed_.store(false, std::memory_order_release);
-  }
+  TANDEM_ONCE void reset();
 
   /// Groups come and go while no rank is at work, but another process may fail meanwhile.
-  void add(GroupWait& group) {
-    std::lock_guard const lock{groups_mutex_};
-    groups_.push_back(&group);
-  }
-  void remove(GroupWait& group) noexcept {
-    std::lock_guard const lock{groups_mutex_};
-    groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
-  }
-  [[nodiscard]] bool shared() const noexcept {
-    std::lock_guard const lock{groups_mutex_};
-    return groups_.size() > 1;
-  }
+  TANDEM_ONCE void add(GroupWait& group);
+  TANDEM_ONCE void remove(GroupWait& group) noexcept;
+  TANDEM_ONCE [[nodiscard]] bool shared() const noexcept;
 
  private:
-  [[nodiscard]] std::string text() const {
-    return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string text() const;
 
   mutable std::mutex mutex_;  // guards kind_ and message_
   std::atomic<bool> failed_{false};
@@ -157,10 +139,7 @@ class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure)
-      : timeout_{timeout}, failure_{std::move(failure)} {
-    failure_->add(*this);
-  }
+  TANDEM_ONCE GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure);
   GroupWait(GroupWait const&) = delete;
   GroupWait& operator=(GroupWait const&) = delete;
   ~GroupWait() { failure_->remove(*this); }
@@ -171,10 +150,7 @@ class GroupWait {
 
   /// Ends all waiting, here and in the groups that share the failure.
   /// @pre the caller has no group's lock
-  void abort(std::string message) noexcept {
-    failure_->set(SharedFailure::Kind::aborted, std::move(message));
-    failure_->wake();
-  }
+  TANDEM_ONCE TANDEM_COLD void abort(std::string message) noexcept;
 
   // All below: @pre the caller has the lock.
 
@@ -226,23 +202,7 @@ class GroupWait {
 
   /// A wait for what other processes do, so that those who ask who waits for whom hear of it. Its
   /// awaited outlives it.
-  class [[nodiscard]] Elsewhere {
-   public:
-    Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
-      auto const lock = group.lock();
-      listed_.emplace(group, awaited);
-    }
-    Elsewhere(Elsewhere const&) = delete;
-    Elsewhere& operator=(Elsewhere const&) = delete;
-    ~Elsewhere() {
-      auto const lock = group_.lock();
-      listed_.reset();
-    }
-
-   private:
-    GroupWait& group_;
-    std::optional<Listed> listed_;
-  };
+  class Elsewhere;
 
   /// Blocks until done(), whatever else happens.
   template <class Done>
@@ -266,19 +226,41 @@ class GroupWait {
   AwaitedBase* first_ = nullptr;  // of those that wait
 };
 
-void SharedFailure::wake() const {
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+#include <exception>
+#include <optional>
+#include <utility>
+
+namespace tandem::detail {
+
+class [[nodiscard]] GroupWait::Elsewhere {
+ public:
+  Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
+    auto const lock = group.lock();
+    listed_.emplace(group, awaited);
+  }
+  Elsewhere(Elsewhere const&) = delete;
+  Elsewhere& operator=(Elsewhere const&) = delete;
+  ~Elsewhere() {
+    auto const lock = group_.lock();
+    listed_.reset();
+  }
+
+ private:
+  GroupWait& group_;
+  std::optional<Listed> listed_;
+};
+
+TANDEM_ONCE void SharedFailure::wake() const {
   std::lock_guard const all{groups_mutex_};
   for (GroupWait* const group : groups_) {
     { auto const lock = group->lock(); }  // who saw no failure is asleep now, and hears
     group->notify();
   }
 }
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::vector<WaitingRank> SharedFailure::waits(AwaitedBase const* first,
                                                           std::size_t* place) const {
@@ -322,6 +304,42 @@ TANDEM_ONCE void SharedFailure::raise(bool as_aborted) const {
     throw TimeoutError{text()};
   }
   throw AbortedError{text()};
+}
+
+TANDEM_ONCE void SharedFailure::reset() {
+  std::lock_guard const lock{mutex_};
+  kind_ = Kind::none;
+  failed_.store(false, std::memory_order_release);
+}
+
+TANDEM_ONCE void SharedFailure::add(GroupWait& group) {
+  std::lock_guard const lock{groups_mutex_};
+  groups_.push_back(&group);
+}
+
+TANDEM_ONCE void SharedFailure::remove(GroupWait& group) noexcept {
+  std::lock_guard const lock{groups_mutex_};
+  groups_.erase(std::remove(groups_.begin(), groups_.end(), &group), groups_.end());
+}
+
+TANDEM_ONCE bool SharedFailure::shared() const noexcept {
+  std::lock_guard const lock{groups_mutex_};
+  return groups_.size() > 1;
+}
+
+TANDEM_ONCE std::string SharedFailure::text() const {
+  return message_.empty() ? "another rank has failed, without the memory to say how" : message_;
+}
+
+TANDEM_ONCE GroupWait::GroupWait(std::chrono::milliseconds timeout,
+                                 std::shared_ptr<SharedFailure> failure)
+    : timeout_{timeout}, failure_{std::move(failure)} {
+  failure_->add(*this);
+}
+
+TANDEM_ONCE void GroupWait::abort(std::string message) noexcept {
+  failure_->set(SharedFailure::Kind::aborted, std::move(message));
+  failure_->wake();
 }
 
 TANDEM_ONCE GroupWait::Listed::Listed(GroupWait& group, AwaitedBase& awaited)

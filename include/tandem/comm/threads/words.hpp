@@ -34,15 +34,10 @@ struct alignas(64) ThreadsSlot {
 /// its number there.
 class ThreadsWords {
  public:
-  explicit ThreadsWords(ThreadsOptions const& options)
-      : options_{options},
-        prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+  TANDEM_ONCE explicit ThreadsWords(ThreadsOptions const& options);
 
   /// Of some of the ranks.
-  ThreadsWords(ThreadsWords const& all, RankSet const& set)
-      : options_{all.options_},
-        prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
-        members_{set.ranks} {}
+  TANDEM_ONCE ThreadsWords(ThreadsWords const& all, RankSet const& set);
 
   [[nodiscard]] ThreadsOptions const& options() const noexcept { return options_; }
 
@@ -57,22 +52,13 @@ class ThreadsWords {
     auto const at = static_cast<std::size_t>(rank);
     return at < members_.size() ? members_[at] : rank;
   }
-  [[nodiscard]] std::string name_of(int rank) const {
-    return "rank " + std::to_string(number_of(rank));
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string name_of(int rank) const;
 
   /// The call with its root so named.
-  [[nodiscard]] std::string in_words(Call call) const {
-    call.root = number_of(call.root);
-    return to_string(call);
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string in_words(Call call) const;
 
   /// " within 50 ms"
-  [[nodiscard]] std::string within() const {
-    auto const ms = options_.timeout.count();
-    return " within " +
-           (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string within() const;
 
   /// "; it was last in all-reduce #1 (bucket 1), at action 1F3"
   /// @param collectives  of the group so far
@@ -107,6 +93,30 @@ TANDEM_ONCE std::string ThreadsWords::last_seen(int rank, ThreadsSlot const& slo
     text.append(", ").append(options_.describe_progress(number_of(rank), progress));
   }
   return text;
+}
+
+TANDEM_ONCE ThreadsWords::ThreadsWords(ThreadsOptions const& options)
+    : options_{options},
+      prefix_{options.name != nullptr ? std::string{options.name} + ": " : std::string{}} {}
+
+TANDEM_ONCE ThreadsWords::ThreadsWords(ThreadsWords const& all, RankSet const& set)
+    : options_{all.options_},
+      prefix_{all.prefix_ + (set.name.empty() ? "" : set.name + ": ")},
+      members_{set.ranks} {}
+
+TANDEM_ONCE std::string ThreadsWords::name_of(int rank) const {
+  return "rank " + std::to_string(number_of(rank));
+}
+
+TANDEM_ONCE std::string ThreadsWords::in_words(Call call) const {
+  call.root = number_of(call.root);
+  return to_string(call);
+}
+
+TANDEM_ONCE std::string ThreadsWords::within() const {
+  auto const ms = options_.timeout.count();
+  return " within " +
+         (ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms");
 }
 
 }  // namespace tandem::detail

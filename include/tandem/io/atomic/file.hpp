@@ -29,7 +29,6 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/io/atomic/leftovers.hpp>
 #include <tandem/io/atomic/target.hpp>
 
 namespace tandem {
@@ -38,15 +37,6 @@ namespace detail {
 
 /// Writes all of @p bytes to @p descriptor; returns 0, or the errno of the call that failed.
 TANDEM_ONCE [[nodiscard]] int write_all(int descriptor, std::span<std::byte const> bytes) noexcept;
-
-/// The largest file that this process may write (ulimit -f). A write beyond it would end the
-/// process: its signal, SIGXFSZ, does so unless somebody minds it.
-[[nodiscard]] inline std::uint64_t file_size_limit() noexcept {
-  struct ::rlimit limit {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
-             ? std::uint64_t{limit.rlim_cur}
-             : std::numeric_limits<std::uint64_t>::max();
-}
 
 /// Flushes a folder, so that a rename in it survives a power failure; returns 0 or an errno.
 /// EINVAL counts as success: it is how a file system says that it has nothing to flush.
@@ -95,11 +85,7 @@ class [[nodiscard]] AtomicFile {
 
   TANDEM_ONCE void keep_owner_and_mode();
 
-  [[noreturn]] void fail(char const* what, int error) {
-    discard();
-    throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
-                               "; the previous file, if there was one, is untouched"};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void fail(char const* what, int error);
 
   TANDEM_ONCE void discard() noexcept;
 
@@ -114,7 +100,18 @@ class [[nodiscard]] AtomicFile {
 
 #if TANDEM_BODIES
 
+#include <tandem/io/atomic/leftovers.hpp>
+
 namespace tandem::detail {
+
+/// The largest file that this process may write (ulimit -f). A write beyond it would end the
+/// process: its signal, SIGXFSZ, does so unless somebody minds it.
+TANDEM_ONCE [[nodiscard]] std::uint64_t file_size_limit() noexcept {
+  struct ::rlimit limit {};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+             ? std::uint64_t{limit.rlim_cur}
+             : std::numeric_limits<std::uint64_t>::max();
+}
 
 TANDEM_ONCE int write_all(int descriptor, std::span<std::byte const> bytes) noexcept {
   constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
@@ -221,6 +218,12 @@ TANDEM_ONCE bool AtomicFile::create(std::string name) {
   descriptor_ = descriptor;
   temporary_ = std::move(name);
   return true;
+}
+
+TANDEM_ONCE void AtomicFile::fail(char const* what, int error) {
+  discard();
+  throw FileError{path_, std::string{what} + ": " + std::generic_category().message(error) +
+                             "; the previous file, if there was one, is untouched"};
 }
 
 TANDEM_ONCE void AtomicFile::discard() noexcept {

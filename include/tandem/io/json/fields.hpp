@@ -13,13 +13,15 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/io/json/value.hpp>
+
+#if TANDEM_BODIES
 
 namespace tandem::detail {
 
 /// An object whose keys are known, and what their values may be.
-template <class = void>
 class JsonFields {
  public:
   /// @p path names the file in errors. It and @p object must outlive this.
@@ -125,3 +127,5 @@ class JsonFields {
 };
 
 }  // namespace tandem::detail
+
+#endif

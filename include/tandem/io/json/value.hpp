@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/core/utf8.hpp>
@@ -33,10 +34,8 @@ struct JsonPlace {
   int column = 1;
 };
 
-[[noreturn]] inline void fail_json(std::string const& path, JsonPlace at, std::string const& what) {
-  throw FileError{path, "line " + std::to_string(at.line) + ", column " +
-                            std::to_string(at.column) + ": " + what};
-}
+TANDEM_ONCE [[noreturn]] TANDEM_COLD void fail_json(std::string const& path, JsonPlace at,
+                                                    std::string const& what);
 
 /// Which JSON is read.
 enum class JsonKinds { plain, any };
@@ -54,11 +53,26 @@ struct JsonValue {
   JsonPlace key_at{};  ///< its key's first character
 };
 
+/// The file with this @p text, which is an object and nothing else.
+/// @throws FileError  it is not: where, and what was expected
+TANDEM_ONCE [[nodiscard]] JsonValue read_json(std::string_view text, std::string const& path,
+                                              JsonKinds kinds = JsonKinds::plain);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void fail_json(std::string const& path, JsonPlace at, std::string const& what) {
+  throw FileError{path, "line " + std::to_string(at.line) + ", column " +
+                            std::to_string(at.column) + ": " + what};
+}
+
 /// A position in a text that is read once, from front to back.
-template <class = void>  // compiled where it is used, not by every include
 class JsonText {
  public:
-  JsonText(std::string_view text, std::string const& path, JsonKinds kinds = JsonKinds::plain)
+  JsonText(std::string_view text, std::string const& path, JsonKinds kinds)
       : text_{text}, path_{path}, any_{kinds == JsonKinds::any} {}
 
   /// Reads an object and nothing else.
@@ -294,4 +308,10 @@ class JsonText {
   std::size_t line_begin_ = 0;
 };
 
+TANDEM_ONCE JsonValue read_json(std::string_view text, std::string const& path, JsonKinds kinds) {
+  return JsonText{text, path, kinds}.document();
+}
+
 }  // namespace tandem::detail
+
+#endif

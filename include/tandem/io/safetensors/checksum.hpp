@@ -21,7 +21,6 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/core/xxhash64.hpp>
 #include <tandem/io/json/string.hpp>
 #include <tandem/io/safetensors/dtype.hpp>
 #include <tandem/io/safetensors/layout.hpp>
@@ -36,14 +35,6 @@ inline constexpr std::string_view checksum_key = "xxh64";
 constexpr bool is_checksum_key(std::string_view key) {
   return key.starts_with(checksum_key) &&
          (key.size() == checksum_key.size() || key[checksum_key.size()] == '.');
-}
-
-inline std::string hex_of(std::uint64_t number) {
-  std::string text(16, '0');
-  for (std::size_t digit = text.size(); digit-- > 0; number >>= 4) {
-    text[digit] = "0123456789abcdef"[number & 0xF];
-  }
-  return text;
 }
 
 TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
@@ -101,7 +92,17 @@ void check_checksums(SafetensorsMetadata const& metadata, Find const& find, Chec
 
 #if TANDEM_BODIES
 
+#include <tandem/core/xxhash64.hpp>
+
 namespace tandem::detail {
+
+TANDEM_ONCE std::string hex_of(std::uint64_t number) {
+  std::string text(16, '0');
+  for (std::size_t digit = text.size(); digit-- > 0; number >>= 4) {
+    text[digit] = "0123456789abcdef"[number & 0xF];
+  }
+  return text;
+}
 
 TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor) {
   std::string line = tensor.name + " " + std::string{dtype_name(tensor.dtype)} + " [";

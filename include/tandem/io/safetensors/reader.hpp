@@ -24,13 +24,14 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/io/json/string.hpp>
-#include <tandem/io/safetensors/checksum.hpp>
-#include <tandem/io/safetensors/file.hpp>
-#include <tandem/io/safetensors/header.hpp>
 #include <tandem/io/safetensors/layout.hpp>
 
 namespace tandem {
+
+namespace detail {
+struct FileBytes;
+struct SafetensorsEntry;
+}  // namespace detail
 
 /// The tensors and the metadata of a file. Moving it leaves the views valid.
 class Safetensors {
@@ -106,22 +107,7 @@ class Safetensors {
   /// @param data  data(entry): that of a tensor
   template <class Data>
   static Safetensors parse_header(std::span<std::byte const> bytes, std::uint64_t length,
-                                  std::uint64_t size, std::string const& path, Data const& data) {
-    std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
-    detail::SafetensorsHeader parsed = detail::read_safetensors_header(
-        {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
-    check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
-
-    Safetensors result{path, std::move(parsed.metadata)};
-    result.tensors_.reserve(parsed.entries.size());
-    for (detail::SafetensorsEntry& entry : parsed.entries) {
-      std::span<std::byte const> const own = data(entry);
-      result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
-                                 std::move(entry.spec.shape), own, std::move(entry.other)});
-    }
-    result.sort_names();
-    return result;
-  }
+                                  std::uint64_t size, std::string const& path, Data const& data);
 
   /// The tensors, sorted by their place, must lie end to end from 0 to @p size.
   TANDEM_ONCE static void check_cover(std::span<detail::SafetensorsEntry const> entries,
@@ -140,7 +126,32 @@ class Safetensors {
 
 #if TANDEM_BODIES
 
+#include <tandem/io/json/string.hpp>
+#include <tandem/io/safetensors/checksum.hpp>
+#include <tandem/io/safetensors/file.hpp>
+#include <tandem/io/safetensors/header.hpp>
+
 namespace tandem {
+
+template <class Data>
+Safetensors Safetensors::parse_header(std::span<std::byte const> bytes, std::uint64_t length,
+                                      std::uint64_t size, std::string const& path,
+                                      Data const& data) {
+  std::span<std::byte const> const header = bytes.subspan(8, static_cast<std::size_t>(length));
+  detail::SafetensorsHeader parsed = detail::read_safetensors_header(
+      {reinterpret_cast<char const*>(header.data()), header.size()}, path, 8);
+  check_cover(parsed.entries, static_cast<std::int64_t>(size - 8 - length), path);
+
+  Safetensors result{path, std::move(parsed.metadata)};
+  result.tensors_.reserve(parsed.entries.size());
+  for (detail::SafetensorsEntry& entry : parsed.entries) {
+    std::span<std::byte const> const own = data(entry);
+    result.tensors_.push_back({std::move(entry.spec.name), entry.spec.dtype,
+                               std::move(entry.spec.shape), own, std::move(entry.other)});
+  }
+  result.sort_names();
+  return result;
+}
 
 TANDEM_ONCE Safetensors Safetensors::read(std::string const& path) {
   detail::FileBytes file = detail::read_whole_file(path);

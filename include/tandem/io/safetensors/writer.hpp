@@ -20,7 +20,6 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/io/atomic/file.hpp>
-#include <tandem/io/json/string.hpp>
 #include <tandem/io/safetensors/dtype.hpp>
 #include <tandem/io/safetensors/layout.hpp>
 
@@ -59,10 +58,7 @@ class [[nodiscard]] SafetensorsWriter {
   /// Gives the file its name. Without it the previous file stays.
   /// @throws ContractError  a tensor still lacks bytes
   /// @throws FileError      the disk is full or broken; the text says which file is there now
-  void finish() {
-    expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
-    file_.commit();
-  }
+  TANDEM_ONCE void finish();
 
  private:
   TANDEM_ONCE SafetensorsWriter(std::string const& header, std::string path,
@@ -87,6 +83,8 @@ TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView
 }  // namespace tandem
 
 #if TANDEM_BODIES
+
+#include <tandem/io/json/string.hpp>
 
 namespace tandem::detail {
 
@@ -184,6 +182,11 @@ TANDEM_ONCE void write_safetensors(std::string const& path, std::span<TensorView
     }
   }
   writer.finish();
+}
+
+TANDEM_ONCE void SafetensorsWriter::finish() {
+  expects(missing_ == 0, "SafetensorsWriter: finish() before every tensor was written whole");
+  file_.commit();
 }
 
 TANDEM_ONCE void SafetensorsWriter::write(std::span<std::byte const> bytes) {

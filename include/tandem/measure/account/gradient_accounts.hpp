@@ -10,15 +10,17 @@
 #include <string_view>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/spread/volume.hpp>
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
 #include <tandem/strategy/batch/options.hpp>
 
+#if TANDEM_BODIES
+
 namespace tandem::detail {
 
 /// As GradientReduction, PartialSums, ScatteredBuckets and TiedSums do it.
-template <class = void>  // compiled where it is called, not by every include
 class GradientAccounts {
  public:
   /// @param clips  by a norm of all gradients
@@ -300,3 +302,5 @@ class GradientAccounts {
 };
 
 }  // namespace tandem::detail
+
+#endif

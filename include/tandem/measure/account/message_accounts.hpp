@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/scratch.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/account/account.hpp>
@@ -17,10 +18,11 @@
 #include <tandem/strategy/memory/buffer_sizes.hpp>
 #include <tandem/strategy/memory/gradient_arena.hpp>
 
+#if TANDEM_BODIES
+
 namespace tandem::detail {
 
 /// As RankLinks does it.
-template <class = void>  // compiled where it is called, not by every include
 class MessageAccounts {
  public:
   MessageAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision)
@@ -110,3 +112,5 @@ class MessageAccounts {
 };
 
 }  // namespace tandem::detail
+
+#endif

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/account/account.hpp>
@@ -18,6 +19,8 @@
 #include <tandem/ops/cuda/launch_table.hpp>
 #include <tandem/ops/tile_routes.hpp>
 #include <tandem/runtime/cuda/cast_queue.hpp>
+
+#if TANDEM_BODIES
 
 namespace tandem::detail {
 
@@ -31,12 +34,11 @@ struct AccountPart {
 };
 
 /// Adds what the nodes of a device's graph queue for its microbatches.
-template <class = void>  // compiled where it is called, not by every include
 class NodeAccounts {
  public:
   /// @param slots  where parameters come and go, as passes read them; outlives this
   NodeAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision,
-               SlotAccounts<>& slots)
+               SlotAccounts& slots)
       : to_{to}, device_{device}, graph_{device.graph}, precision_{precision}, slots_{slots} {
     std::int64_t most = 0;
     std::int64_t all = 0;
@@ -385,8 +387,10 @@ class NodeAccounts {
   AccountDevice const& device_;
   GraphView graph_;
   AccountPrecision precision_;
-  SlotAccounts<>& slots_;
+  SlotAccounts& slots_;
   cuda::CastQueue casts_{};
 };
 
 }  // namespace tandem::detail
+
+#endif

@@ -7,15 +7,17 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
 #include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/strategy/memory/row_gradient_size.hpp>
 
+#if TANDEM_BODIES
+
 namespace tandem::detail {
 
 /// Of as many rows as there may be.
-template <class = void>  // compiled where it is called, not by every include
 class RowGradientAccounts {
  public:
   RowGradientAccounts(StepAccount& to, AccountDevice const& device,
@@ -85,3 +87,5 @@ class RowGradientAccounts {
 };
 
 }  // namespace tandem::detail
+
+#endif

@@ -7,15 +7,17 @@
 
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
 #include <tandem/strategy/memory/slot_turns.hpp>
 
+#if TANDEM_BODIES
+
 namespace tandem::detail {
 
 /// As ParameterSlots does it; of all other replicas nothing.
-template <class = void>  // compiled where it is called, not by every include
 class SlotAccounts {
  public:
   SlotAccounts(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision)
@@ -52,3 +54,5 @@ class SlotAccounts {
 };
 
 }  // namespace tandem::detail
+
+#endif

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/exact_sum.hpp>
 #include <tandem/engine/step/microbatches.hpp>
@@ -32,7 +33,73 @@ namespace tandem {
 namespace detail {
 
 /// Follows a device's whole row, as a Rank does.
-template <class = void>  // compiled where it is called, not by every include
+TANDEM_ONCE void follow_row(StepAccount& to, AccountDevice const& device,
+                            AccountPrecision const& precision, AccountOptions const& options);
+
+/// Of the first replica.
+template <class Whole>
+StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
+  static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
+  expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
+  expects(options.device >= 0 && options.device < Whole::devices,
+          "step_account({.device = ...}): give a device of the replica, counted from 0");
+  expects(options.slice >= 0 && options.slice < Whole::slices,
+          "step_account({.slice = ...}): give one of the GPUs that share layers, counted from 0");
+  StepAccount account{.device = options.device,
+                      .devices = Whole::devices,
+                      .slices = Whole::slices,
+                      .tiles = Whole::has_tiles};
+  [&]<int... D>(std::integer_sequence<int, D...>) {
+    auto const follow = [&](AccountDevice device) {
+      device.largest = largest_microbatch(options.batch, Whole::batching);
+      device.slice = options.slice;
+      follow_row(account, device, precision, options);
+    };
+    static_cast<void>(((D == options.device &&
+                        (follow(account_device<typename Whole::template Device<D>>()), true)) ||
+                       ...));
+  }
+  (std::make_integer_sequence<int, Whole::devices>{});
+  return account;
+}
+
+}  // namespace detail
+
+/// The kernels of one training step of @p Net on a GPU of @p S, with its usual loss and accuracy,
+/// in BasicCuda<CuDnn, Precision> through NCCL: of device .device of the first replica, each pass
+/// and message in the order of its row, and what Checkpoint computes again; with TensorParallel of
+/// rank .slice of those that share the device's part, whose sums are passes of "Reduce" and "Copy",
+/// and of what SequenceRows has in place of these; with SpatialParallel of tile .slice, whose
+/// messages are passes of "Cut", "Halo" and "Gather"; with Chunks each chunk of a microbatch.
+///
+/// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
+/// what runs once and not in each step is not. StepAccount::unknown names what else is left out.
+/// Optimizers of one's own, and averages of weights, queue more.
+/// Cost: linear in the actions of the row times the nodes of their stages.
+/// @tparam S  any strategy but an asynchronous pipeline
+/// @tparam R  rewrites of the graph, for comparisons
+/// @throws ContractError  .batch < 1, or there is no such device or slice
+template <class Net, class S = SingleDevice<>, class Precision = Tf32,
+          Rewrites R = BasicCuda<CuDnn, Precision>::rewrites>
+[[nodiscard]] StepAccount step_account(AccountOptions const& options = {}) {
+  constexpr int scalar = static_cast<int>(sizeof(typename Precision::Scalar));
+  constexpr int master = static_cast<int>(sizeof(typename Precision::Master));
+  static_assert(!detail::asynchrony_of<S>().on(),
+                "step_account<Net, Strategy>: the devices of an asynchronous pipeline are at "
+                "different steps; take a synchronous schedule, such as OneFOneB");
+  static_assert(scalar <= 4,
+                "step_account<Net, Strategy, Precision>: cuDNN computes in 32 bits or less");
+  return detail::step_account_of<Program<Net, S, master, R>>(
+      {scalar, master, std::is_same_v<Precision, Fp32>}, options);
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Follows a device's whole row, as a Rank does.
 class RowAccount {
  public:
   RowAccount(StepAccount& to, AccountDevice const& device, AccountPrecision const& precision,
@@ -273,69 +340,19 @@ class RowAccount {
   AccountOptions const& options_;
   RankMicrobatches microbatches_;
   double own_sums_;  // bytes of the losses and metrics of the rank's microbatches
-  SlotAccounts<> slots_;
-  NodeAccounts<> nodes_;
-  MessageAccounts<> messages_;
-  GradientAccounts<> gradients_;
-  RowGradientAccounts<> rows_;
+  SlotAccounts slots_;
+  NodeAccounts nodes_;
+  MessageAccounts messages_;
+  GradientAccounts gradients_;
+  RowGradientAccounts rows_;
   bool finished_ = false;
 };
 
-/// Of the first replica.
-template <class Whole>
-StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
-  static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
-  expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
-  expects(options.device >= 0 && options.device < Whole::devices,
-          "step_account({.device = ...}): give a device of the replica, counted from 0");
-  expects(options.slice >= 0 && options.slice < Whole::slices,
-          "step_account({.slice = ...}): give one of the GPUs that share layers, counted from 0");
-  StepAccount account{.device = options.device,
-                      .devices = Whole::devices,
-                      .slices = Whole::slices,
-                      .tiles = Whole::has_tiles};
-  [&]<int... D>(std::integer_sequence<int, D...>) {
-    auto const follow = [&](AccountDevice device) {
-      device.largest = largest_microbatch(options.batch, Whole::batching);
-      device.slice = options.slice;
-      RowAccount<>{account, device, precision, options}.follow();
-    };
-    static_cast<void>(((D == options.device &&
-                        (follow(account_device<typename Whole::template Device<D>>()), true)) ||
-                       ...));
-  }
-  (std::make_integer_sequence<int, Whole::devices>{});
-  return account;
+TANDEM_ONCE void follow_row(StepAccount& to, AccountDevice const& device,
+                            AccountPrecision const& precision, AccountOptions const& options) {
+  RowAccount{to, device, precision, options}.follow();
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The kernels of one training step of @p Net on a GPU of @p S, with its usual loss and accuracy,
-/// in BasicCuda<CuDnn, Precision> through NCCL: of device .device of the first replica, each pass
-/// and message in the order of its row, and what Checkpoint computes again; with TensorParallel of
-/// rank .slice of those that share the device's part, whose sums are passes of "Reduce" and "Copy",
-/// and of what SequenceRows has in place of these; with SpatialParallel of tile .slice, whose
-/// messages are passes of "Cut", "Halo" and "Gather"; with Chunks each chunk of a microbatch.
-///
-/// As launch_table.hpp says. What NCCL's calls read and write is counted, not how it carries it;
-/// what runs once and not in each step is not. StepAccount::unknown names what else is left out.
-/// Optimizers of one's own, and averages of weights, queue more.
-/// Cost: linear in the actions of the row times the nodes of their stages.
-/// @tparam S  any strategy but an asynchronous pipeline
-/// @tparam R  rewrites of the graph, for comparisons
-/// @throws ContractError  .batch < 1, or there is no such device or slice
-template <class Net, class S = SingleDevice<>, class Precision = Tf32,
-          Rewrites R = BasicCuda<CuDnn, Precision>::rewrites>
-[[nodiscard]] StepAccount step_account(AccountOptions const& options = {}) {
-  constexpr int scalar = static_cast<int>(sizeof(typename Precision::Scalar));
-  constexpr int master = static_cast<int>(sizeof(typename Precision::Master));
-  static_assert(!detail::asynchrony_of<S>().on(),
-                "step_account<Net, Strategy>: the devices of an asynchronous pipeline are at "
-                "different steps; take a synchronous schedule, such as OneFOneB");
-  static_assert(scalar <= 4,
-                "step_account<Net, Strategy, Precision>: cuDNN computes in 32 bits or less");
-  return detail::step_account_of<Program<Net, S, master, R>>(
-      {scalar, master, std::is_same_v<Precision, Fp32>}, options);
-}
-
-}  // namespace tandem
+#endif

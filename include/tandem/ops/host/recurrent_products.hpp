@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/kernels/host/gemm.hpp>
 #include <tandem/runtime/host/host.hpp>
@@ -47,22 +48,8 @@ class RecurrentParameters {
 
 /// All of a layer's, those of direction d from d * RecurrentMatrix::kinds; empty ones have out 0.
 /// @param begins_empty  whether states before the first row are 0
-inline std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
-                                                bool begins_empty) {
-  std::vector<RecurrentMatrix> all;
-  RecurrentParameters const parameters{shape};
-  bool const lstm = gates == 4;
-  for (int d = 0; d < shape.directions; ++d) {
-    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
-    all.push_back(
-        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
-    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
-                   !lstm, begins_empty});
-    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
-                   of(RecurrentMatrix::projection), true, false, false});
-  }
-  return all;
-}
+TANDEM_ONCE std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                     bool begins_empty);
 
 /// x (rows, in), y (rows, out), W (out, in), each row-major.
 template <class T>
@@ -129,3 +116,28 @@ class PlainProducts {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::vector<RecurrentMatrix> matrices_of(RecurrentShape const& shape, int gates,
+                                                     bool begins_empty) {
+  std::vector<RecurrentMatrix> all;
+  RecurrentParameters const parameters{shape};
+  bool const lstm = gates == 4;
+  for (int d = 0; d < shape.directions; ++d) {
+    auto const of = [&](RecurrentMatrix::Kind kind) { return parameters.weight(d, kind); };
+    all.push_back(
+        {gates * shape.hidden, shape.inputs, of(RecurrentMatrix::input), false, false, d > 0});
+    all.push_back({gates * shape.hidden, shape.handed, of(RecurrentMatrix::state), true, lstm,
+                   !lstm, begins_empty});
+    all.push_back({shape.projected ? shape.handed : 0, shape.hidden,
+                   of(RecurrentMatrix::projection), true, false, false});
+  }
+  return all;
+}
+
+}  // namespace tandem::host
+
+#endif

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/kernels/functors/recurrent.hpp>
 #include <tandem/kernels/host/recurrent.hpp>
 #include <tandem/runtime/host/team.hpp>
@@ -23,35 +24,11 @@ namespace tandem::host {
 /// is rounded up is 0.
 class RecurrentRows {
  public:
-  RecurrentRows(std::int64_t batch, std::int64_t longest)
-      : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
-        many_{std::max<std::int64_t>(64, batch * longest / 32)},
-        start_(static_cast<std::size_t>(longest) + 1),
-        order_(static_cast<std::size_t>(batch)),
-        lengths_(static_cast<std::size_t>(batch)),
-        samples_of_(static_cast<std::size_t>(longest) + 1) {}
+  TANDEM_ONCE RecurrentRows(std::int64_t batch, std::int64_t longest);
 
   /// Of a pass: all rows, in order; or, of @p lengths, the longest samples first.
-  void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths, bool sorts) {
-    batch_ = batch;
-    time_ = time;
-    sorted_ = sorts && lengths != nullptr;
-    given_ = lengths;
-    if (sorted_) {
-      sort(time);
-    }
-    start_[0] = 0;
-    std::int64_t samples = batch;
-    for (std::int64_t t = 0; t < time; ++t) {
-      if (sorted_) {
-        while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
-          --samples;
-        }
-      }
-      start_[static_cast<std::size_t>(t) + 1] =
-          start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
-    }
-  }
+  TANDEM_ONCE void set(std::int64_t batch, std::int64_t time, std::int32_t const* lengths,
+                       bool sorts);
 
   [[nodiscard]] RowsByTime times() const { return {start_.data()}; }
   [[nodiscard]] std::int64_t start(std::int64_t t) const {
@@ -111,27 +88,7 @@ class RecurrentRows {
     return (n + multiple - 1) / multiple * multiple;
   }
   // By counting; samples of a length stay in order.
-  void sort(std::int64_t time) {
-    std::fill(samples_of_.begin(), samples_of_.end(), 0);
-    auto const place = [=, this](std::int64_t b) -> std::int32_t& {
-      auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
-      return samples_of_[static_cast<std::size_t>(time - length)];
-    };
-    for (std::int64_t b = 0; b < batch_; ++b) {
-      ++place(b);
-    }
-    std::int32_t before = 0;
-    for (std::int32_t& count : samples_of_) {
-      std::int32_t const here = count;
-      count = before;
-      before += here;
-    }
-    for (std::int64_t b = 0; b < batch_; ++b) {
-      auto const at = static_cast<std::size_t>(place(b)++);
-      order_[at] = static_cast<std::int32_t>(b);
-      lengths_[at] = given_[b];
-    }
-  }
+  TANDEM_ONCE void sort(std::int64_t time);
 
   std::int64_t few_;
   std::int64_t many_;
@@ -146,3 +103,63 @@ class RecurrentRows {
 };
 
 }  // namespace tandem::host
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE RecurrentRows::RecurrentRows(std::int64_t batch, std::int64_t longest)
+    : few_{std::max<std::int64_t>(4, (batch + 15) / 16)},
+      many_{std::max<std::int64_t>(64, batch * longest / 32)},
+      start_(static_cast<std::size_t>(longest) + 1),
+      order_(static_cast<std::size_t>(batch)),
+      lengths_(static_cast<std::size_t>(batch)),
+      samples_of_(static_cast<std::size_t>(longest) + 1) {}
+
+TANDEM_ONCE void RecurrentRows::set(std::int64_t batch, std::int64_t time,
+                                    std::int32_t const* lengths, bool sorts) {
+  batch_ = batch;
+  time_ = time;
+  sorted_ = sorts && lengths != nullptr;
+  given_ = lengths;
+  if (sorted_) {
+    sort(time);
+  }
+  start_[0] = 0;
+  std::int64_t samples = batch;
+  for (std::int64_t t = 0; t < time; ++t) {
+    if (sorted_) {
+      while (samples > 0 && lengths_[static_cast<std::size_t>(samples - 1)] <= t) {
+        --samples;
+      }
+    }
+    start_[static_cast<std::size_t>(t) + 1] =
+        start_[static_cast<std::size_t>(t)] + std::min(batch, rounded(samples, few_));
+  }
+}
+
+TANDEM_ONCE void RecurrentRows::sort(std::int64_t time) {
+  std::fill(samples_of_.begin(), samples_of_.end(), 0);
+  auto const place = [=, this](std::int64_t b) -> std::int32_t& {
+    auto const length = std::clamp<std::int64_t>(given_[b], 0, time);
+    return samples_of_[static_cast<std::size_t>(time - length)];
+  };
+  for (std::int64_t b = 0; b < batch_; ++b) {
+    ++place(b);
+  }
+  std::int32_t before = 0;
+  for (std::int32_t& count : samples_of_) {
+    std::int32_t const here = count;
+    count = before;
+    before += here;
+  }
+  for (std::int64_t b = 0; b < batch_; ++b) {
+    auto const at = static_cast<std::size_t>(place(b)++);
+    order_[at] = static_cast<std::int32_t>(b);
+    lengths_[at] = given_[b];
+  }
+}
+
+}  // namespace tandem::host
+
+#endif

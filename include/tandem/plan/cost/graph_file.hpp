@@ -61,9 +61,9 @@ TANDEM_ONCE GraphFile parse_graph_file(std::string_view text, std::string const&
   if (begin == text.npos || text[begin] != '{') {
     return {parse_pipedream_graph(text, name), GraphFormat::pipedream};
   }
-  detail::JsonValue const file = detail::JsonText<>{text, name, detail::JsonKinds::any}.document();
-  if (detail::JsonRecord<>{file, "the file", name}.find("maxFPGAs") != nullptr) {
-    return {detail::PlacementInstance<>{file, name}.graph(), GraphFormat::placement};
+  detail::JsonValue const file = detail::read_json(text, name, detail::JsonKinds::any);
+  if (detail::JsonRecord{file, "the file", name}.find("maxFPGAs") != nullptr) {
+    return {detail::PlacementInstance{file, name}.graph(), GraphFormat::placement};
   }
   return {detail::piper_graph(file, name), GraphFormat::piper};
 }

@@ -13,15 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/io/json/value.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
+
+#if TANDEM_BODIES
 
 namespace tandem::detail {
 
 /// An object of a graph's file, and what it must have. A value that is not as it must be throws a
 /// FileError with its line and column.
-template <class = void>  // compiled where it is used, not by every include
 class JsonRecord {
  public:
   /// @param what  "a node", as sentences name it
@@ -109,13 +111,12 @@ class JsonRecord {
 };
 
 /// The numbers of nodes as places in the file's list of them.
-template <class = void>
 class JsonNodeNumbers {
  public:
   explicit JsonNodeNumbers(std::string const& path) : path_{path} {}
 
   /// The next node.
-  void add(JsonRecord<> const& node) {
+  void add(JsonRecord const& node) {
     std::int64_t const number = node.number("id");
     if (!place_.emplace(number, static_cast<int>(place_.size())).second) {
       fail_json(path_, node.at("id").at,
@@ -125,7 +126,7 @@ class JsonNodeNumbers {
   }
 
   /// The place of the node that @p edge has under @p key.
-  [[nodiscard]] int place(JsonRecord<> const& edge, std::string_view key) const {
+  [[nodiscard]] int place(JsonRecord const& edge, std::string_view key) const {
     auto const found = place_.find(edge.number(key));
     if (found == place_.end()) {
       fail_json(path_, edge.at(key).at,
@@ -136,7 +137,7 @@ class JsonNodeNumbers {
   }
 
   /// Both nodes of an edge.
-  [[nodiscard]] CostEdge edge(JsonRecord<> const& edge) const {
+  [[nodiscard]] CostEdge edge(JsonRecord const& edge) const {
     CostEdge const read{place(edge, "sourceId"), place(edge, "destId")};
     if (read.from == read.to) {
       fail_json(path_, edge.place(), "a node reads itself; an edge leads to another node");
@@ -150,3 +151,5 @@ class JsonNodeNumbers {
 };
 
 }  // namespace tandem::detail
+
+#endif

@@ -56,7 +56,7 @@ TANDEM_ONCE [[nodiscard]] CostGraph read_pipedream_graph(std::string const& path
 
 namespace tandem::detail {
 
-TANDEM_ONCE PlacedEdges placed_edges(PipedreamText<> const& text) {
+TANDEM_ONCE PlacedEdges placed_edges(PipedreamText const& text) {
   std::map<std::string_view, int> index;
   for (auto const& [name, description, cost] : text.node()) {
     if (!index.emplace(name, static_cast<int>(index.size())).second) {
@@ -83,7 +83,7 @@ TANDEM_ONCE PlacedEdges placed_edges(PipedreamText<> const& text) {
   return edges;
 }
 
-TANDEM_ONCE CostNode pipedream_node(PipedreamText<>::Node const& read, bool reads_another) {
+TANDEM_ONCE CostNode pipedream_node(PipedreamText::Node const& read, bool reads_another) {
   CostNode node = read.cost;
   if (!reads_another && read.description.substr(0, 5) == "Input") {
     node = {};
@@ -98,7 +98,7 @@ TANDEM_ONCE CostNode pipedream_node(PipedreamText<>::Node const& read, bool read
 namespace tandem {
 
 TANDEM_ONCE CostGraph parse_pipedream_graph(std::string_view text, std::string const& name) {
-  detail::PipedreamText<> const lines{text, name};
+  detail::PipedreamText const lines{text, name};
   detail::PlacedEdges const placed = detail::placed_edges(lines);
   std::vector<CostEdge> edges;
   detail::Numbered<bool> reads_another(lines.node().size());
@@ -107,7 +107,7 @@ TANDEM_ONCE CostGraph parse_pipedream_graph(std::string_view text, std::string c
     reads_another[edge.second] = true;
   }
   std::vector<CostNode> nodes;
-  for (detail::PipedreamText<>::Node const& read : lines.node()) {
+  for (detail::PipedreamText::Node const& read : lines.node()) {
     nodes.push_back(detail::pipedream_node(read, reads_another[nodes.size()]));
   }
   return detail::topological_graph(std::move(nodes), edges, [&](CostEdge const& edge) {

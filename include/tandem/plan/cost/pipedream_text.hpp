@@ -24,10 +24,13 @@
 #include <system_error>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/printable.hpp>
 #include <tandem/core/utf8.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
+
+#if TANDEM_BODIES
 
 namespace tandem::detail {
 
@@ -36,7 +39,6 @@ inline constexpr char const* pipedream_example =
     "activation_size=1024.0, parameter_size=0.0";
 
 // The text must outlive it. A template, so that it is compiled where it is used.
-template <class = void>
 class PipedreamText {
  public:
   struct Node {
@@ -196,3 +198,5 @@ class PipedreamText {
 };
 
 }  // namespace tandem::detail
+
+#endif

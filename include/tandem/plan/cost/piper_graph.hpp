@@ -38,9 +38,9 @@ TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path
 
 namespace tandem::detail {
 
-TANDEM_ONCE CostNode piper_node(JsonRecord<> const& node, std::string const& path) {
+TANDEM_ONCE CostNode piper_node(JsonRecord const& node, std::string const& path) {
   std::int64_t const number = node.number("id");
-  JsonRecord<> const ways{node.at("TMPCs"), "\"TMPCs\"", path};
+  JsonRecord const ways{node.at("TMPCs"), "\"TMPCs\"", path};
   if (ways.find("1") == nullptr) {
     node.fail(ways.place(), "node " + std::to_string(number) +
                                 " has no times on 1 device; add \"1\": [{...}] to its \"TMPCs\"");
@@ -48,7 +48,7 @@ TANDEM_ONCE CostNode piper_node(JsonRecord<> const& node, std::string const& pat
   CostNode read{.name = node.text("name", "node") + " " + std::to_string(number)};
   double best = HUGE_VAL;
   for (JsonValue const& value : ways.list("1")) {
-    JsonRecord<> const way{value, "a way to run a node", path};
+    JsonRecord const way{value, "a way to run a node", path};
     double const seconds = way.cost("timePerSample");
     if (seconds < best) {
       best = seconds;
@@ -61,11 +61,11 @@ TANDEM_ONCE CostNode piper_node(JsonRecord<> const& node, std::string const& pat
 }
 
 TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path) {
-  JsonRecord<> const root{file, "the file", path};
-  JsonNodeNumbers<> numbers{path};
+  JsonRecord const root{file, "the file", path};
+  JsonNodeNumbers numbers{path};
   std::vector<CostNode> nodes;
   for (JsonValue const& value : root.list("nodes")) {
-    JsonRecord<> const node{value, "a node", path};
+    JsonRecord const node{value, "a node", path};
     numbers.add(node);
     nodes.push_back(piper_node(node, path));
   }
@@ -73,7 +73,7 @@ TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path
   std::map<std::pair<int, int>, JsonPlace> place;
   JsonValue const& list = root.at("edges");
   for (JsonValue const& value : list.member) {
-    JsonRecord<> const read{value, "an edge", path};
+    JsonRecord const read{value, "an edge", path};
     CostEdge const edge = numbers.edge(read);
     if (!place.emplace(std::pair{edge.from, edge.to}, value.at).second) {
       root.fail(value.at, "this edge is here for a second time; leave it out");

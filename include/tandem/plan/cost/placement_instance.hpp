@@ -40,22 +40,27 @@ namespace tandem::detail {
 TANDEM_ONCE Numbered<int> mutual_nodes(std::size_t nodes,
                                        std::set<std::pair<int, int>> const& edges);
 
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The file's operators and edges, until they are a graph.
-template <class = void>
 class PlacementInstance {
  public:
   /// @throws FileError  as parse_graph_file()
   PlacementInstance(JsonValue const& file, std::string const& path)
       : root_{file, "the file", path}, path_{path}, numbers_{path} {
     for (JsonValue const& value : root_.list("nodes")) {
-      add_operator(JsonRecord<>{value, "a node", path});
+      add_operator(JsonRecord{value, "a node", path});
     }
     if (!std::count(backward_.begin(), backward_.end(), true)) {
       root_.fail(root_.at("nodes").at,
                  "there is no backward node; give an instance of training, since a step is placed");
     }
     for (JsonValue const& value : root_.at("edges").member) {
-      add_edge(JsonRecord<>{value, "an edge", path});
+      add_edge(JsonRecord{value, "an edge", path});
     }
   }
 
@@ -97,7 +102,7 @@ class PlacementInstance {
   }
 
  private:
-  void add_operator(JsonRecord<> const& op) {
+  void add_operator(JsonRecord const& op) {
     numbers_.add(op);
     if (!op.truth("supportedOnFpga")) {
       op.fail(op.at("supportedOnFpga").at,
@@ -120,7 +125,7 @@ class PlacementInstance {
   }
 
   /// Its place among the nodes; without a colour it is one of its own.
-  int colour_of(JsonRecord<> const& op) {
+  int colour_of(JsonRecord const& op) {
     auto const fresh = static_cast<int>(node_.size());
     int const colour = op.find("colorClass") != nullptr
                            ? colours_.emplace(op.number("colorClass"), fresh).first->second
@@ -132,7 +137,7 @@ class PlacementInstance {
     return colour;
   }
 
-  void add_edge(JsonRecord<> const& read) {
+  void add_edge(JsonRecord const& read) {
     CostEdge const edge = numbers_.edge(read);
     auto const from = static_cast<std::size_t>(edge.from);
     auto const to = static_cast<std::size_t>(edge.to);
@@ -161,9 +166,9 @@ class PlacementInstance {
                        [&](int colour) { return as[colour] != as[colour_[at]]; });
   }
 
-  JsonRecord<> root_;
+  JsonRecord root_;
   std::string const& path_;
-  JsonNodeNumbers<> numbers_;
+  JsonNodeNumbers numbers_;
   std::map<std::int64_t, int> colours_{};
   std::vector<CostNode> node_{};          // of each colour
   std::vector<bool> named_{};             // after a forward operator
@@ -173,12 +178,6 @@ class PlacementInstance {
   std::vector<std::int64_t> sent_{};
   std::vector<std::vector<int>> reader_{};  // colours
 };
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE Numbered<int> mutual_nodes(std::size_t nodes,
                                        std::set<std::pair<int, int>> const& edges) {

@@ -62,17 +62,37 @@ inline std::string json_of(LinkSpeed const& link) {
 }
 TANDEM_ONCE std::string json_of(DeviceTimes const& times);
 
+}  // namespace detail
+
+/// The text of a profile file; parse_profile() reads the same profile from it.
+TANDEM_ONCE [[nodiscard]] std::string profile_json(NetworkProfile const& profile);
+
+/// Reads the text of a profile file; @p path names it in errors.
+/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
+///                    unknown or twice there, a value is of another type or range
+TANDEM_ONCE [[nodiscard]] NetworkProfile parse_profile(std::string_view text,
+                                                       std::string const& path);
+
+/// Reads a profile file.
+/// @throws FileError  the file cannot be read, is larger than 4 MiB, or as parse_profile()
+TANDEM_ONCE [[nodiscard]] NetworkProfile read_profile(std::string const& path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Reads the parts of a profile file.
-template <class = void>
 class ProfileReader {
  public:
   explicit ProfileReader(std::string const& path) : path_{path} {}
 
   [[nodiscard]] NetworkProfile read(JsonValue const& file) const {
-    JsonFields<> const fields{file,
-                              {"backend", "precision", "threads", "samples", "message", "reduction",
-                               "nodes", "alone", "together"},
-                              path_};
+    JsonFields const fields{file,
+                            {"backend", "precision", "threads", "samples", "message", "reduction",
+                             "nodes", "alone", "together"},
+                            path_};
     NetworkProfile profile{.backend = fields.string("backend"),
                            .precision = fields.string("precision"),
                            .threads = static_cast<int>(fields.whole("threads", 1, 1'000'000)),
@@ -112,7 +132,7 @@ class ProfileReader {
   }
 
   [[nodiscard]] ProfiledNode node(JsonValue const& object, int index, int least_part) const {
-    JsonFields<> const fields{
+    JsonFields const fields{
         object, {"name", "part", "output_bytes", "parameter_bytes", "inputs"}, path_};
     return {.name = fields.string("name"),
             .part = static_cast<int>(fields.whole("part", least_part, 100'000)),
@@ -122,13 +142,13 @@ class ProfileReader {
   }
 
   [[nodiscard]] DeviceTimes times(JsonValue const& object, NetworkProfile const& profile) const {
-    JsonFields<> const fields{object, {"rest", "update", "nodes"}, path_, {"scale"}};
+    JsonFields const fields{object, {"rest", "update", "nodes"}, path_, {"scale"}};
     DeviceTimes times{.scale = scales(fields, object, profile.samples.size()),
                       .rest = affine(fields.object("rest")),
                       .update = fields.not_negative("update", most_seconds)};
     std::size_t const nodes = profile.node.size();
     for_nodes(fields.object("nodes"), [&](JsonValue const& node) {
-      JsonFields<> const passes{
+      JsonFields const passes{
           node, {"forward", "input_gradient", "weight_gradient", "added_gradient"}, path_};
       times.node.push_back({.forward = affine(passes.object("forward")),
                             .input_gradient = affine(passes.object("input_gradient")),
@@ -144,13 +164,13 @@ class ProfileReader {
   }
 
   [[nodiscard]] AffineTime affine(JsonValue const& object) const {
-    JsonFields<> const fields{object, {"fixed", "per_sample"}, path_};
+    JsonFields const fields{object, {"fixed", "per_sample"}, path_};
     return {fields.not_negative("fixed", most_seconds),
             fields.not_negative("per_sample", most_seconds)};
   }
 
   // One for each of the sizes that were measured, or none.
-  [[nodiscard]] std::vector<double> scales(JsonFields<> const& fields, JsonValue const& object,
+  [[nodiscard]] std::vector<double> scales(JsonFields const& fields, JsonValue const& object,
                                            std::size_t count) const {
     std::vector<double> list;
     if (!fields.has("scale")) {
@@ -168,7 +188,7 @@ class ProfileReader {
   }
 
   // Integers, ascending.
-  [[nodiscard]] std::vector<int> numbers(JsonFields<> const& fields, JsonValue const& object,
+  [[nodiscard]] std::vector<int> numbers(JsonFields const& fields, JsonValue const& object,
                                          std::string_view key, int least, int last) const {
     std::vector<int> list;
     bool const sound = read_list(fields.string(key), list, [&](int number) {
@@ -211,27 +231,6 @@ class ProfileReader {
 
   std::string const& path_;
 };
-
-}  // namespace detail
-
-/// The text of a profile file; parse_profile() reads the same profile from it.
-TANDEM_ONCE [[nodiscard]] std::string profile_json(NetworkProfile const& profile);
-
-/// Reads the text of a profile file; @p path names it in errors.
-/// @throws FileError  one sentence with line and column: the text is not JSON, a key is missing,
-///                    unknown or twice there, a value is of another type or range
-TANDEM_ONCE [[nodiscard]] NetworkProfile parse_profile(std::string_view text,
-                                                       std::string const& path);
-
-/// Reads a profile file.
-/// @throws FileError  the file cannot be read, is larger than 4 MiB, or as parse_profile()
-TANDEM_ONCE [[nodiscard]] NetworkProfile read_profile(std::string const& path);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 /// A string with its quotes. Names have no characters that JSON wants escaped by number.
 TANDEM_ONCE std::string profile_text(std::string_view name) {
@@ -287,7 +286,7 @@ TANDEM_ONCE std::string profile_json(NetworkProfile const& profile) {
 }
 
 TANDEM_ONCE NetworkProfile parse_profile(std::string_view text, std::string const& path) {
-  return detail::ProfileReader<>{path}.read(detail::JsonText<>{text, path}.document());
+  return detail::ProfileReader{path}.read(detail::read_json(text, path));
 }
 
 TANDEM_ONCE NetworkProfile read_profile(std::string const& path) {

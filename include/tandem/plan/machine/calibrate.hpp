@@ -35,10 +35,22 @@ struct Calibration {
   double worst_error = 0;
 };
 
-namespace detail {
+/// @p machine with the links that come nearest to @p points, by the squares of the logarithms of
+/// predicted over measured: Machine::inside from those of one node, then Machine::between from the
+/// others. Give sizes from a few KiB, for the latency, to the size of a network, for the bandwidth;
+/// of one size alone only the bandwidth is known, and without a point of a kind its link stays.
+/// @throws ContractError  check_machine() refuses the machine, there is no point, or one has fewer
+///                        than 2 devices, more than the machine, or numbers that are not positive
+TANDEM_ONCE [[nodiscard]] Calibration calibrate(Machine machine,
+                                                std::vector<TimedAllReduce> const& points);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Fits one of a machine's links.
-template <class = void>
 class LinkFit {
  public:
   LinkFit(Machine& machine, LinkSpeed Machine::*link, std::vector<TimedAllReduce> points)
@@ -110,20 +122,7 @@ class LinkFit {
   long left_ = 0;  // errors that may still be worked out
 };
 
-}  // namespace detail
-
-/// @p machine with the links that come nearest to @p points, by the squares of the logarithms of
-/// predicted over measured: Machine::inside from those of one node, then Machine::between from the
-/// others. Give sizes from a few KiB, for the latency, to the size of a network, for the bandwidth;
-/// of one size alone only the bandwidth is known, and without a point of a kind its link stays.
-/// @throws ContractError  check_machine() refuses the machine, there is no point, or one has fewer
-///                        than 2 devices, more than the machine, or numbers that are not positive
-TANDEM_ONCE [[nodiscard]] Calibration calibrate(Machine machine,
-                                                std::vector<TimedAllReduce> const& points);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -139,8 +138,8 @@ TANDEM_ONCE Calibration calibrate(Machine machine, std::vector<TimedAllReduce> c
     (point.devices <= machine.devices_per_node ? near : far).push_back(point);
   }
   expects(!points.empty(), "calibrate(machine, points): give one point or more");
-  detail::LinkFit<>{machine, &Machine::inside, near}.run();
-  detail::LinkFit<>{machine, &Machine::between, far}.run();
+  detail::LinkFit{machine, &Machine::inside, near}.run();
+  detail::LinkFit{machine, &Machine::between, far}.run();
   for (LinkSpeed const& link : {machine.inside, machine.between}) {
     expects(link.bandwidth >= 1 && link.bandwidth <= 1e18 && link.latency <= 1e6,
             "calibrate(machine, points): the links nearest to the points have less than 1 or more "

@@ -65,13 +65,13 @@ TANDEM_ONCE [[nodiscard]] Machine read_machine(std::string const& path);
 namespace tandem::detail {
 
 TANDEM_ONCE LinkSpeed link_of_json(JsonValue const& object, std::string const& path) {
-  JsonFields<> const fields{object, {"bandwidth", "latency"}, path};
+  JsonFields const fields{object, {"bandwidth", "latency"}, path};
   return {.bandwidth = fields.positive("bandwidth", 1, most_rate),
           .latency = fields.not_negative("latency", most_seconds)};
 }
 
 TANDEM_ONCE KernelCurve kernels_of_json(JsonValue const& object, std::string const& path) {
-  JsonFields<> const fields{
+  JsonFields const fields{
       object, {"share", "half_side", "half_depth", "attention_share", "memory_share"}, path};
   return {.share = fields.share("share"),
           .half_side = fields.not_negative("half_side", 1e6),
@@ -81,13 +81,13 @@ TANDEM_ONCE KernelCurve kernels_of_json(JsonValue const& object, std::string con
 }
 
 TANDEM_ONCE Fabric fabric_of_json(JsonValue const& object, std::string const& path) {
-  JsonFields<> const fields{object, {"leaf_nodes", "oversubscription"}, path};
+  JsonFields const fields{object, {"leaf_nodes", "oversubscription"}, path};
   return {.leaf_nodes = static_cast<int>(fields.whole("leaf_nodes", 1, 1'000'000)),
           .oversubscription = fields.positive("oversubscription", 1, 1e6)};
 }
 
 TANDEM_ONCE SlowNodes slow_nodes_of_json(JsonValue const& object, std::string const& path) {
-  JsonFields<> const fields{object, {"share", "by"}, path};
+  JsonFields const fields{object, {"share", "by"}, path};
   return {.share = fields.share("share"), .by = fields.not_negative("by", 1000)};
 }
 
@@ -98,14 +98,14 @@ namespace tandem {
 TANDEM_ONCE Machine parse_machine(std::string_view text, std::string const& path) {
   constexpr std::int64_t many = 1'000'000;
   constexpr std::int64_t largest = std::int64_t{1} << 53;  // of the integers that doubles hold
-  detail::JsonValue const file = detail::JsonText<>{text, path}.document();
-  detail::JsonFields<> const fields{
+  detail::JsonValue const file = detail::read_json(text, path);
+  detail::JsonFields const fields{
       file,
       {"name", "devices_per_node", "nodes", "peak", "efficiency", "memory_bandwidth", "memory",
        "launch_overhead", "inside", "between"},
       path,
       {"adapters", "kernels", "fabric", "slow_nodes", "cpus"}};
-  detail::JsonFields<> const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
+  detail::JsonFields const peak{fields.object("peak"), {"fp64", "fp32", "tf32", "bf16"}, path};
   std::int64_t const devices = fields.whole("devices_per_node", 1, many);
   return {.name = fields.string("name"),
           .devices_per_node = static_cast<int>(devices),

@@ -28,10 +28,33 @@ TANDEM_ONCE [[nodiscard]] double critical_path(CostGraph const& graph);
 
 namespace detail {
 
+// What @p sink needs, and itself.
+TANDEM_ONCE CostGraph sources_of(CostGraph const& graph, int sink);
+
+}  // namespace detail
+
+/// Seconds that no placement and no order of a step goes below, but for rounding: at least the
+/// critical path and the work shared by all devices, and more where the graph narrows to one op.
+/// Memory and waiting for links are left out.
+///
+/// With several sinks, such as an auxiliary classifier, also the bound of what each needs alone,
+/// which narrows in more places: leaving out nodes that no other reads makes no step longer.
+///
+/// Cost:   O((nodes + edges) sinks), of so many sinks as that is some millions.
+/// @throws ContractError  a number of the graph or the task is out of range
+/// Source: the bounds of Graham 1969, applied to each window between two cuts.
+TANDEM_ONCE [[nodiscard]] double step_lower_bound(CostGraph const& graph,
+                                                  PlacementTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 // The bound of one graph. A cut is an op that every other op runs before or after. What lies
 // between two cuts, a window, runs alone, between the end of one and the begin of the other: the
 // step takes at least the cuts' time and what each window takes by itself.
-template <class = void>
 class StepBound {
  public:
   StepBound(CostGraph const& graph, PlacementTask const& task)
@@ -177,27 +200,7 @@ class StepBound {
   Numbered<double> tail_;  // and from its begin
 };
 
-// What @p sink needs, and itself.
-TANDEM_ONCE CostGraph sources_of(CostGraph const& graph, int sink);
-
-}  // namespace detail
-
-/// Seconds that no placement and no order of a step goes below, but for rounding: at least the
-/// critical path and the work shared by all devices, and more where the graph narrows to one op.
-/// Memory and waiting for links are left out.
-///
-/// With several sinks, such as an auxiliary classifier, also the bound of what each needs alone,
-/// which narrows in more places: leaving out nodes that no other reads makes no step longer.
-///
-/// Cost:   O((nodes + edges) sinks), of so many sinks as that is some millions.
-/// @throws ContractError  a number of the graph or the task is out of range
-/// Source: the bounds of Graham 1969, applied to each window between two cuts.
-TANDEM_ONCE [[nodiscard]] double step_lower_bound(CostGraph const& graph,
-                                                  PlacementTask const& task);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 

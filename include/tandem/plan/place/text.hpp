@@ -25,11 +25,28 @@ struct PlacedPath {
   friend bool operator==(PlacedPath const&, PlacedPath const&) = default;
 };
 
-namespace detail {
+/// The shortest list with which place<Net> gives each node of @p network the device that it has in
+/// @p device. The input's device does not count: it is wherever it is read.
+///
+/// Cost: O(nodes × devices).
+/// @pre    one device for each node, counted from 0
+/// @throws ContractError  two nodes have the same path, and not the same device
+TANDEM_ONCE [[nodiscard]] std::vector<PlacedPath> placed_paths(GraphView network,
+                                                               std::vector<int> const& device);
+
+/// The same as a declaration, in lines of 100 columns at most:
+/// "inline constexpr auto table = place<Net>({{"3.1", 1}, {"4", 1}});".
+TANDEM_ONCE [[nodiscard]] std::string placed_text(GraphView network,
+                                                  std::vector<int> const& device);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// The nodes of a network by their paths: a tree whose least list of entries is found from the
 /// leaves up, for each device that the entries above may have set.
-template <class = void>
 class PathTree {
  public:
   PathTree(GraphView network, std::vector<int> const& device)
@@ -115,31 +132,13 @@ class PathTree {
   std::vector<Branch> tree_{};
 };
 
-}  // namespace detail
-
-/// The shortest list with which place<Net> gives each node of @p network the device that it has in
-/// @p device. The input's device does not count: it is wherever it is read.
-///
-/// Cost: O(nodes × devices).
-/// @pre    one device for each node, counted from 0
-/// @throws ContractError  two nodes have the same path, and not the same device
-TANDEM_ONCE [[nodiscard]] std::vector<PlacedPath> placed_paths(GraphView network,
-                                                               std::vector<int> const& device);
-
-/// The same as a declaration, in lines of 100 columns at most:
-/// "inline constexpr auto table = place<Net>({{"3.1", 1}, {"4", 1}});".
-TANDEM_ONCE [[nodiscard]] std::string placed_text(GraphView network,
-                                                  std::vector<int> const& device);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
 TANDEM_ONCE std::vector<PlacedPath> placed_paths(GraphView network,
                                                  std::vector<int> const& device) {
-  return detail::PathTree<>{network, device}.entries();
+  return detail::PathTree{network, device}.entries();
 }
 
 TANDEM_ONCE std::string placed_text(GraphView network, std::vector<int> const& device) {

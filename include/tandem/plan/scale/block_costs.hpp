@@ -23,9 +23,31 @@ struct TensorShare {
   bool sequence_rows = false;  ///< these have a part of the rows each of what they would repeat
 };
 
-namespace detail {
+/// The nodes of a block of @p sizes for a microbatch of @p samples, in the order of models::Gpt's:
+/// norm, queries with keys and values, attention, its output, sum; norm, up, activation, down, sum.
+/// Without dropout and tensor parallelism they are those of GptGraph as static_costs() has them,
+/// where products are bound by math. Collectives are not in them.
+/// @throws ContractError  sizes are not valid, or the devices do not divide the heads
+TANDEM_ONCE [[nodiscard]] std::vector<CostNode> block_costs(TransformerSizes const& sizes,
+                                                            KernelTimes const& times,
+                                                            TensorShare share, int samples);
 
-template <class = void>
+/// What stands before the blocks, of so many tokens: rows of the words that are looked up.
+TANDEM_ONCE [[nodiscard]] CostNode words_costs(TransformerSizes const& sizes,
+                                               KernelTimes const& times, double tokens);
+
+/// What stands behind them: the logits of all words, in fp32 for the loss, which reads and writes
+/// them four times, and their gradient once more; @p tensor devices have a part of the words each.
+TANDEM_ONCE [[nodiscard]] CostNode logits_costs(TransformerSizes const& sizes,
+                                                KernelTimes const& times, int tensor,
+                                                double tokens);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 struct BlockCosts {
   TransformerSizes const& sizes;
   KernelTimes times;
@@ -100,30 +122,7 @@ struct BlockCosts {
   }
 };
 
-}  // namespace detail
-
-/// The nodes of a block of @p sizes for a microbatch of @p samples, in the order of models::Gpt's:
-/// norm, queries with keys and values, attention, its output, sum; norm, up, activation, down, sum.
-/// Without dropout and tensor parallelism they are those of GptGraph as static_costs() has them,
-/// where products are bound by math. Collectives are not in them.
-/// @throws ContractError  sizes are not valid, or the devices do not divide the heads
-TANDEM_ONCE [[nodiscard]] std::vector<CostNode> block_costs(TransformerSizes const& sizes,
-                                                            KernelTimes const& times,
-                                                            TensorShare share, int samples);
-
-/// What stands before the blocks, of so many tokens: rows of the words that are looked up.
-TANDEM_ONCE [[nodiscard]] CostNode words_costs(TransformerSizes const& sizes,
-                                               KernelTimes const& times, double tokens);
-
-/// What stands behind them: the logits of all words, in fp32 for the loss, which reads and writes
-/// them four times, and their gradient once more; @p tensor devices have a part of the words each.
-TANDEM_ONCE [[nodiscard]] CostNode logits_costs(TransformerSizes const& sizes,
-                                                KernelTimes const& times, int tensor,
-                                                double tokens);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -135,7 +134,7 @@ TANDEM_ONCE std::vector<CostNode> block_costs(TransformerSizes const& sizes,
       samples >= 1 && share.tensor >= 1 && share.sequence >= 1 && sizes.heads % share.tensor == 0,
       "block_costs(sizes, times, share, samples): give a sample or more, and devices that "
       "divide the heads");
-  detail::BlockCosts<> const block{sizes, times, share, static_cast<double>(samples)};
+  detail::BlockCosts const block{sizes, times, share, static_cast<double>(samples)};
   double const width = static_cast<double>(sizes.width);
   double const inner = static_cast<double>(sizes.inner()) / share.tensor;
   double const projections = static_cast<double>(sizes.projections()) / share.tensor;

@@ -21,9 +21,24 @@ struct MeshReason {
   double seconds = std::numeric_limits<double>::infinity();  ///< of a step; infinity: nothing fits
 };
 
-namespace detail {
+/// Of @p best, the fastest that search_meshes() has found, each of its choices that @p limits left
+/// open the other way, all else sought anew.
+/// Cost: a search each, ten at most.
+/// @throws ContractError  as search_meshes()
+TANDEM_ONCE [[nodiscard]] std::vector<MeshReason> mesh_reasons(MeshTask const& task, int devices,
+                                                               MeshLimits const& limits,
+                                                               MeshLayout const& best);
 
-template <class = void>
+/// A line each: "without a pipeline: 12 % slower", or that nothing fits.
+TANDEM_ONCE [[nodiscard]] std::string reasons_text(std::vector<MeshReason> const& reasons,
+                                                   double seconds);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 class MeshReasons {
  public:
   MeshReasons(MeshTask const& task, int devices, MeshLimits const& limits)
@@ -71,29 +86,13 @@ class MeshReasons {
   std::vector<MeshReason> found_{};
 };
 
-}  // namespace detail
-
-/// Of @p best, the fastest that search_meshes() has found, each of its choices that @p limits left
-/// open the other way, all else sought anew.
-/// Cost: a search each, ten at most.
-/// @throws ContractError  as search_meshes()
-TANDEM_ONCE [[nodiscard]] std::vector<MeshReason> mesh_reasons(MeshTask const& task, int devices,
-                                                               MeshLimits const& limits,
-                                                               MeshLayout const& best);
-
-/// A line each: "without a pipeline: 12 % slower", or that nothing fits.
-TANDEM_ONCE [[nodiscard]] std::string reasons_text(std::vector<MeshReason> const& reasons,
-                                                   double seconds);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
 TANDEM_ONCE std::vector<MeshReason> mesh_reasons(MeshTask const& task, int devices,
                                                  MeshLimits const& limits, MeshLayout const& best) {
-  return detail::MeshReasons<>{task, devices, limits}.of(best);
+  return detail::MeshReasons{task, devices, limits}.of(best);
 }
 
 TANDEM_ONCE std::string reasons_text(std::vector<MeshReason> const& reasons, double seconds) {

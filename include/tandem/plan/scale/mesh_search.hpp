@@ -56,7 +56,23 @@ namespace detail {
 
 inline constexpr int most_time_chunks = 16;  // that are sought
 
-template <class = void>
+}  // namespace detail
+
+/// The @p keep fastest layouts of @p task on so many devices that fit in their memory. Products are
+/// shared within a node only, microbatches have up to 64 samples, chunks of time are powers of two
+/// up to 16, and where less is computed again
+/// fits, more is not tried. All axes are sought that @p limits does not give.
+/// @throws ContractError  devices < 1, the batch is empty, or sizes or machine are not valid
+TANDEM_ONCE [[nodiscard]] MeshSearch search_meshes(MeshTask const& task, int devices,
+                                                   MeshLimits const& limits = {},
+                                                   std::size_t keep = 10);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 class MeshSearcher {
  public:
   MeshSearcher(MeshTask const& task, MeshLimits const& limits, int devices, std::size_t keep)
@@ -192,20 +208,7 @@ class MeshSearcher {
   MeshSearch found_{};
 };
 
-}  // namespace detail
-
-/// The @p keep fastest layouts of @p task on so many devices that fit in their memory. Products are
-/// shared within a node only, microbatches have up to 64 samples, chunks of time are powers of two
-/// up to 16, and where less is computed again
-/// fits, more is not tried. All axes are sought that @p limits does not give.
-/// @throws ContractError  devices < 1, the batch is empty, or sizes or machine are not valid
-TANDEM_ONCE [[nodiscard]] MeshSearch search_meshes(MeshTask const& task, int devices,
-                                                   MeshLimits const& limits = {},
-                                                   std::size_t keep = 10);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -215,7 +218,7 @@ TANDEM_ONCE MeshSearch search_meshes(MeshTask const& task, int devices, MeshLimi
   check_machine(task.machine);
   expects(devices >= 1 && task.batch >= 1 && task.machine.has(devices),
           "search_meshes(task, devices): give a batch and devices that the machine has");
-  return detail::MeshSearcher<>{task, limits, devices, keep}.run();
+  return detail::MeshSearcher{task, limits, devices, keep}.run();
 }
 
 }  // namespace tandem

@@ -28,8 +28,25 @@ inline JsonValue const* json_member(JsonValue const& object, std::string_view ke
   return nullptr;
 }
 
+}  // namespace detail
+
+/// What differs between two results as plan writes them with `--format json`, a line each; nothing
+/// where they say the same. Plans are told from others by their strategies, however their stages
+/// are cut; all that has changed in one is one line, such as
+/// "64 devices, DataParallel<64>: T 0.2672 -> 0.2545 (-4.75 %), C 585 -> 557 (-4.79 %)".
+/// @throws FileError  a text is not JSON
+TANDEM_ONCE [[nodiscard]] std::string compare_results(std::string_view one,
+                                                      std::string const& one_path,
+                                                      std::string_view other,
+                                                      std::string const& other_path);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Writes the lines; `one` and `other` stand in them for the two files.
-template <class = void>
 class ResultComparison {
  public:
   ResultComparison(std::string one, std::string other)
@@ -200,31 +217,16 @@ class ResultComparison {
   std::string lines_{};
 };
 
-}  // namespace detail
-
-/// What differs between two results as plan writes them with `--format json`, a line each; nothing
-/// where they say the same. Plans are told from others by their strategies, however their stages
-/// are cut; all that has changed in one is one line, such as
-/// "64 devices, DataParallel<64>: T 0.2672 -> 0.2545 (-4.75 %), C 585 -> 557 (-4.79 %)".
-/// @throws FileError  a text is not JSON
-TANDEM_ONCE [[nodiscard]] std::string compare_results(std::string_view one,
-                                                      std::string const& one_path,
-                                                      std::string_view other,
-                                                      std::string const& other_path);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
 TANDEM_ONCE std::string compare_results(std::string_view one, std::string const& one_path,
                                         std::string_view other, std::string const& other_path) {
   using detail::JsonKinds;
-  using detail::JsonText;
-  return detail::ResultComparison<>{one_path, other_path}.text(
-      JsonText<>{one, one_path, JsonKinds::any}.document(),
-      JsonText<>{other, other_path, JsonKinds::any}.document());
+  using detail::read_json;
+  return detail::ResultComparison{one_path, other_path}.text(
+      read_json(one, one_path, JsonKinds::any), read_json(other, other_path, JsonKinds::any));
 }
 
 }  // namespace tandem

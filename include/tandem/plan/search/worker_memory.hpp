@@ -62,9 +62,40 @@ struct TensorSizes {
 
 namespace detail {
 
+/// A ParameterLayout of a graph whose size is known at run time only.
+struct RuntimeLayout {
+  Numbered<std::int64_t> offset{};
+  std::int64_t dense = 0;
+  std::int64_t trained = 0;
+  std::int64_t elements = 0;
+  int buckets = 0;
+  Numbered<std::int64_t> bucket_begin{};
+  Numbered<int> bucket_stage{};
+  Numbered<std::int16_t> closes{};
+  int row_gradients = 0;
+  Numbered<int> row_parameter{};
+  Numbered<int> row_bucket{};
+
+  TANDEM_ONCE explicit RuntimeLayout(GraphView graph);
+};
+
+}  // namespace detail
+
+/// What each device of a worker needs at most, as device_memory<Net, S, Optimizer, Precision>()
+/// says of the strategy as a type.
+/// @pre each node of @p network has a part, each part a stage of each copy in worker.map
+TANDEM_ONCE [[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView network,
+                                                                  WorkerCut const& worker,
+                                                                  TensorSizes const& sizes);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// relayed() of a network whose size is known at run time only; the network itself, if it needs
 /// none.
-template <class = void>
 class RuntimeRelays {
  public:
   RuntimeRelays(GraphView network, WorkerCut const& worker)
@@ -95,10 +126,9 @@ class RuntimeRelays {
 };
 
 /// device_graph() of a network whose size is known at run time only.
-template <class = void>
 class RuntimeDeviceGraph {
  public:
-  RuntimeDeviceGraph(RuntimeRelays<> const& relayed, WorkerCut const& worker, int device)
+  RuntimeDeviceGraph(RuntimeRelays const& relayed, WorkerCut const& worker, int device)
       : network_{relayed.view()} {
     GraphView const network = network_;
     std::vector<std::int16_t> const& part = relayed.part();
@@ -135,38 +165,6 @@ class RuntimeDeviceGraph {
   GraphView network_;
   RuntimeGraph graph_{};
 };
-
-/// A ParameterLayout of a graph whose size is known at run time only.
-struct RuntimeLayout {
-  Numbered<std::int64_t> offset{};
-  std::int64_t dense = 0;
-  std::int64_t trained = 0;
-  std::int64_t elements = 0;
-  int buckets = 0;
-  Numbered<std::int64_t> bucket_begin{};
-  Numbered<int> bucket_stage{};
-  Numbered<std::int16_t> closes{};
-  int row_gradients = 0;
-  Numbered<int> row_parameter{};
-  Numbered<int> row_bucket{};
-
-  TANDEM_ONCE explicit RuntimeLayout(GraphView graph);
-};
-
-}  // namespace detail
-
-/// What each device of a worker needs at most, as device_memory<Net, S, Optimizer, Precision>()
-/// says of the strategy as a type.
-/// @pre each node of @p network has a part, each part a stage of each copy in worker.map
-TANDEM_ONCE [[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView network,
-                                                                  WorkerCut const& worker,
-                                                                  TensorSizes const& sizes);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 /// Adds the elements of a graph's parameters and gradients, as the compiler lays them out.
 TANDEM_ONCE void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
@@ -247,9 +245,9 @@ namespace tandem {
 TANDEM_ONCE std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut const& worker,
                                                     TensorSizes const& sizes) {
   std::vector<DeviceMemory> devices;
-  detail::RuntimeRelays<> const relayed{network, worker};
+  detail::RuntimeRelays const relayed{network, worker};
   for (int d = 0; d < worker.map.devices; ++d) {
-    detail::RuntimeDeviceGraph<> const graph{relayed, worker, d};
+    detail::RuntimeDeviceGraph const graph{relayed, worker, d};
     devices.push_back(detail::worker_memory_of(graph.view(), worker, d, sizes));
   }
   return devices;

@@ -246,11 +246,11 @@ TANDEM_ONCE WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView
   WorkerCut const cut{.part = detail::parts_of_nodes(network, sizes),
                       .map = make_map(worker.schedule, worker.cut_devices(), worker.chunks),
                       .tiles = worker.tiles};
-  detail::RuntimeRelays<> const relayed{network, cut};
+  detail::RuntimeRelays const relayed{network, cut};
   CostGraph staged = idle;
   double sums = 0;
   for (int d = 0; d < cut.map.devices; ++d) {
-    detail::RuntimeDeviceGraph<> const device{relayed, cut, d};
+    detail::RuntimeDeviceGraph const device{relayed, cut, d};
     detail::add_tile_times(device.view(), worker, machine, precision, samples, staged);
     sums = std::max(sums, detail::tile_sums(device.view(), worker, machine, precision));
   }

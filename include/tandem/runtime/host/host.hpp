@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/rewrites.hpp>
 #include <tandem/runtime/device_spec.hpp>
@@ -38,7 +39,7 @@ struct Device {
   std::int64_t scratch_bytes = 0;
 
   /// A queue besides `communication`.
-  [[nodiscard]] static std::unique_ptr<Queue> make_stream() { return std::make_unique<Queue>(); }
+  TANDEM_ONCE [[nodiscard]] static std::unique_ptr<Queue> make_stream();
   /// A place on a queue, for mark_on() to set.
   [[nodiscard]] static Mark make_mark() { return 0; }
   /// What is queued from now on comes after what has been computed so far.
@@ -49,12 +50,8 @@ struct Device {
   /// Sets @p stamp when everything so far has been computed, or is done on a queue.
   [[nodiscard]] static Stamp make_stamp() { return {}; }
   static void stamp(Stamp& stamp) { stamp = std::chrono::steady_clock::now(); }
-  static void stamp_on(Queue& queue, Stamp& stamp) {
-    queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
-  }
-  static double microseconds(Stamp from, Stamp to) {
-    return std::chrono::duration<double, std::micro>(to - from).count();
-  }
+  TANDEM_ONCE static void stamp_on(Queue& queue, Stamp& stamp);
+  TANDEM_ONCE static double microseconds(Stamp from, Stamp to);
 
   /// All that was computed is done.
   static void finish() {}
@@ -151,3 +148,21 @@ struct Computes<BasicHost<Portable, Precision>> {
 using Host = BasicHost<>;
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::host {
+
+TANDEM_ONCE std::unique_ptr<Queue> Device::make_stream() { return std::make_unique<Queue>(); }
+
+TANDEM_ONCE void Device::stamp_on(Queue& queue, Stamp& stamp) {
+  queue.post([&stamp] { stamp = std::chrono::steady_clock::now(); });
+}
+
+TANDEM_ONCE double Device::microseconds(Stamp from, Stamp to) {
+  return std::chrono::duration<double, std::micro>(to - from).count();
+}
+
+}  // namespace tandem::host
+
+#endif

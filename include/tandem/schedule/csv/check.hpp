@@ -33,9 +33,23 @@ struct CheckedTable {
   Asynchrony asynchrony;
 };
 
-namespace detail {
+/// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
+/// as it is. U and X of a synchronous table are verified as those of one step, whose tail must be
+/// whole if it has any sum.
+/// @param copies    of the pipeline in the table: 2 for Chimera, DualPipe and CrossModel
+/// @param depth     messages of a link and direction that may be on their way
+/// @param name      of the file, for messages
+/// @param schedule  the name of an asynchronous schedule, whose versions the passes then read
+/// @throws TableError  the table cannot run: why, and at which action
+TANDEM_ONCE CheckedTable check_table(ReadTable const& table, int copies, int depth,
+                                     std::string const& name, std::string_view schedule = {});
 
-template <class = void>
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 class TableCheck {
  public:
   TableCheck(ReadTable const& read, int copies, std::string_view schedule, std::string const& name)
@@ -254,28 +268,13 @@ class TableCheck {
   TextPlace last_microbatch_at_;
 };
 
-}  // namespace detail
-
-/// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
-/// as it is. U and X of a synchronous table are verified as those of one step, whose tail must be
-/// whole if it has any sum.
-/// @param copies    of the pipeline in the table: 2 for Chimera, DualPipe and CrossModel
-/// @param depth     messages of a link and direction that may be on their way
-/// @param name      of the file, for messages
-/// @param schedule  the name of an asynchronous schedule, whose versions the passes then read
-/// @throws TableError  the table cannot run: why, and at which action
-TANDEM_ONCE CheckedTable check_table(ReadTable const& table, int copies, int depth,
-                                     std::string const& name, std::string_view schedule = {});
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
 TANDEM_ONCE CheckedTable check_table(ReadTable const& table, int copies, int depth,
                                      std::string const& name, std::string_view schedule) {
-  return detail::TableCheck<>{table, copies, schedule, name}.run(depth);
+  return detail::TableCheck{table, copies, schedule, name}.run(depth);
 }
 
 }  // namespace tandem

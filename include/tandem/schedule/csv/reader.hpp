@@ -75,8 +75,20 @@ TANDEM_ONCE std::string parse_action(std::string_view cell, Action& action);
 // Whether a cell of PyTorch's says only until when something is awaited.
 TANDEM_ONCE bool only_waits(std::string_view cell);
 
+}  // namespace detail
+
+/// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
+/// @param name  of the file, for messages such as "table.csv:2:14: 'xF3' is no action; write ..."
+/// @throws TableError  a cell is no action, @p text has none at all, or more than 32767 lines
+TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& name);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 // Reads a cell into a rank's row: an action, two that overlap, or none.
-template <class = void>
 class CellReader {
  public:
   CellReader(ReadTable& table, std::string const& name) : table_{table}, name_{name} {}
@@ -129,19 +141,6 @@ class CellReader {
   ReadTable& table_;
   std::string const& name_;
 };
-
-}  // namespace detail
-
-/// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
-/// @param name  of the file, for messages such as "table.csv:2:14: 'xF3' is no action; write ..."
-/// @throws TableError  a cell is no action, @p text has none at all, or more than 32767 lines
-TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& name);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 // The number that text begins with, which it loses; -1 if there is none, -2 if it is above limit.
 TANDEM_ONCE std::int64_t take_number(std::string_view& text, std::int64_t limit) {
@@ -253,7 +252,7 @@ TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& n
   std::size_t const byte_order_mark = text.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
   text.remove_prefix(byte_order_mark);
   auto const blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
-  detail::CellReader<> cells{table, name};
+  detail::CellReader cells{table, name};
   std::int64_t actions = 0;
   std::size_t ranks = 0;
   for (int line = 1; !text.empty(); ++line) {

@@ -77,8 +77,23 @@ struct ListRules {
 /// What lives on a device at most, in twelfths of a microbatch of its part.
 TANDEM_ONCE int most_live_twelfths(ActionRows const& rows, int chunks);
 
+}  // namespace detail
+
+/// The table that takes the least time of the library's with so many stages a device and copies of
+/// the model as are allowed, and of some hundred list schedules of one copy, among all that have
+/// their activations in the memory and pass verify() with one message in flight on a link.
+///
+/// Cost: of a list schedule, the passes times the devices.
+/// @throws ContractError  numbers out of range, or nothing has so little memory
+TANDEM_ONCE FoundSchedule search_schedule(ScheduleTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// Always does next, of all devices, the pass that can begin first.
-template <class = void>
 class ListTable {
  public:
   /// @param most  half microbatches that may be live on a device
@@ -242,7 +257,6 @@ class ListTable {
 };
 
 /// Keeps the best table that is valid and has the memory.
-template <class = void>
 class ScheduleSearch {
  public:
   explicit ScheduleSearch(ScheduleTask const& task) : task_{task} {}
@@ -271,7 +285,7 @@ class ScheduleSearch {
           for (int const waiting : {0, 1, task_.devices, 2 * task_.devices, task_.microbatches}) {
             for (bool const forward_first : {false, true}) {
               ListRules const rules{turns, slope, ahead, waiting, forward_first};
-              offer("list", ListTable<>{task_, rules, 2 * parts}.run(), map, turns ? 2 : 1);
+              offer("list", ListTable{task_, rules, 2 * parts}.run(), map, turns ? 2 : 1);
             }
           }
         }
@@ -322,22 +336,6 @@ class ScheduleSearch {
   FoundSchedule best_;
 };
 
-}  // namespace detail
-
-/// The table that takes the least time of the library's with so many stages a device and copies of
-/// the model as are allowed, and of some hundred list schedules of one copy, among all that have
-/// their activations in the memory and pass verify() with one message in flight on a link.
-///
-/// Cost: of a list schedule, the passes times the devices.
-/// @throws ContractError  numbers out of range, or nothing has so little memory
-TANDEM_ONCE FoundSchedule search_schedule(ScheduleTask const& task);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
 TANDEM_ONCE int most_live_twelfths(ActionRows const& rows, int chunks) {
   int const of_pass = FoundSchedule::twelfths / chunks;
   int most = 0;
@@ -364,7 +362,7 @@ TANDEM_ONCE FoundSchedule search_schedule(ScheduleTask const& task) {
           "microbatch or more, or 0 for any");
   expects(task.chunks >= 1 && task.chunks <= 4 && (task.copies == 1 || task.copies == 2),
           "search_schedule(task): give 1 to 4 stages a device, and 1 or 2 copies of the model");
-  return detail::ScheduleSearch<>{task}.run();
+  return detail::ScheduleSearch{task}.run();
 }
 
 }  // namespace tandem

@@ -20,7 +20,6 @@ class FirstFit {
   constexpr explicit FirstFit(int most) : live_{most} {}
 
   // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  template <class = void>  // compiled where it is called, not by every include
   constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
     Block* const live = live_.data();
     if (earliest_death_ < birth) {
@@ -49,7 +48,6 @@ class FirstFit {
     int death;
   };
 
-  template <class = void>
   constexpr void bury(Block* live, int birth) {
     int const count = count_;
     count_ = 0;

@@ -49,7 +49,6 @@ struct GradientArena {
 namespace detail {
 
 /// Places the gradients of a graph. Linear in it, but for what lives at once.
-template <class = void>
 class GradientPlanner {
  public:
   constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
@@ -255,7 +254,7 @@ class GradientPlanner {
 
 constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
     : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
-  detail::GradientPlanner<>{graph, task, *this}.place();
+  detail::GradientPlanner{graph, task, *this}.place();
 }
 
 }  // namespace tandem

@@ -63,7 +63,6 @@ struct NodeReaders {
 /// @param passes   whose gradients are held at once
 /// @param segment  of each node: its run that is computed again, or -1
 /// @param streams  on which Cuda runs branches at the same time; 1: one after another
-template <class = void>
 constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
                                       int const* segment = nullptr, int streams = 1) {
   detail::Scratch<bool> in_place{graph.nodes};

@@ -19,7 +19,6 @@ namespace detail {
 
 /// Follows a row. Stages between which gradients stay on the device make a group; a group's
 /// gradients of a microbatch live from the first arrival, or pass, to the last pass.
-template <class = void>
 class GradientLives {
  public:
   constexpr GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
@@ -131,7 +130,7 @@ class GradientLives {
 template <class Table>
 constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
                              std::span<LocalStage const> stages, int microbatches) {
-  detail::GradientLives<> lives{map, stages, microbatches};
+  detail::GradientLives lives{map, stages, microbatches};
   for (Action const& action : row_of(table, device)) {
     lives.follow(action);
   }

@@ -15,7 +15,6 @@ namespace tandem::detail {
 enum class CharacterKind : std::uint32_t { other, letter, number, space };
 
 /// Where the kind changes: 4 * code point + the kind from there on, ascending. One for all units.
-template <class = void>
 inline constexpr std::uint32_t kind_changes[] = {
     39,     56,     131,    132,    194,    232,    261,    364,    389,    492,    535,    536,
     643,    644,    681,    684,    714,    720,    725,    728,    742,    745,    748,    754,
@@ -157,15 +156,14 @@ inline constexpr std::uint32_t kind_changes[] = {
     806188, 806209, 840168, 999425, 1044736};
 
 /// The kind of the code point @p point. Cost: some ten comparisons, two for ASCII's letters.
-template <class = void>
 constexpr CharacterKind character_kind(std::uint32_t point) {
   if ((point | 0x20U) - 'a' < 26U) {
     return CharacterKind::letter;
   }
   auto const* const next =
-      std::upper_bound(std::begin(kind_changes<>), std::end(kind_changes<>), 4 * point + 3);
-  return next == std::begin(kind_changes<>) ? CharacterKind::other
-                                            : static_cast<CharacterKind>(*(next - 1) % 4);
+      std::upper_bound(std::begin(kind_changes), std::end(kind_changes), 4 * point + 3);
+  return next == std::begin(kind_changes) ? CharacterKind::other
+                                          : static_cast<CharacterKind>(*(next - 1) % 4);
 }
 
 }  // namespace tandem::detail
