@@ -321,7 +321,7 @@ namespace tandem::detail {
 /// g++ a quarter less time. Nothing that a step comes to on all its ways, nor what users call: what
 /// must come to a cold call is compiled for size, too.
 #if defined(__GNUC__) || defined(__clang__)
-#define TANDEM_COLD __attribute__((cold))
+#define TANDEM_COLD __attribute__((cold, noinline))
 #else
 #define TANDEM_COLD
 #endif
@@ -28660,10 +28660,9 @@ struct LocalStages {
 };
 
 /// Which of a device's stages has this number in the StageMap.
-template <int Count>
-constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+constexpr int local_stage(std::span<LocalStage const> stages, int id) {
   int local = 0;
-  while (stages.stage[local].id != id) {
+  while (stages[static_cast<std::size_t>(local)].id != id) {
     ++local;
   }
   return local;
@@ -33120,6 +33119,35 @@ struct ParameterLayout {
       {};  ///< with which bucket it is reduced
 };
 
+/// Refers to a ParameterLayout of any size, which must outlive it.
+struct LayoutView {
+  std::int64_t const* offset;
+  std::int64_t dense;
+  std::int64_t trained;
+  std::int64_t elements;
+  int buckets;
+  std::int64_t const* bucket_begin;
+  int const* bucket_stage;
+  std::int16_t const* closes;
+  int row_gradients;
+  int const* row_parameter;
+  int const* row_bucket;
+
+  template <int Nodes, int Parameters>
+  constexpr LayoutView(ParameterLayout<Nodes, Parameters> const& of)
+      : offset{of.offset},
+        dense{of.dense},
+        trained{of.trained},
+        elements{of.elements},
+        buckets{of.buckets},
+        bucket_begin{of.bucket_begin},
+        bucket_stage{of.bucket_stage},
+        closes{of.closes},
+        row_gradients{of.row_gradients},
+        row_parameter{of.row_parameter},
+        row_bucket{of.row_bucket} {}
+};
+
 /// Elements [begin, end) of the flat arrays.
 struct ElementRange {
   std::int64_t begin = 0;
@@ -33163,8 +33191,7 @@ constexpr std::int64_t largest_bucket(Layout const& layout) {
 }
 
 /// Which bucket has @p element. @pre it is trained, its gradients in the flat array
-template <int Nodes, int Parameters>
-constexpr int bucket_of(ParameterLayout<Nodes, Parameters> const& layout, std::int64_t element) {
+constexpr int bucket_of(LayoutView const& layout, std::int64_t element) {
   int bucket = 0;
   while (layout.bucket_begin[bucket + 1] <= element) {
     ++bucket;
@@ -33174,17 +33201,14 @@ constexpr int bucket_of(ParameterLayout<Nodes, Parameters> const& layout, std::i
 
 /// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
 /// where each has the states of its own part alone.
-template <int Nodes, int Parameters>
-constexpr ElementRange bucket_share(ParameterLayout<Nodes, Parameters> const& layout, int bucket,
-                                    int share, int shares) {
+constexpr ElementRange bucket_share(LayoutView const& layout, int bucket, int share, int shares) {
   ElementRange const whole = bucket_range(layout, bucket);
   std::int64_t const count = whole.count() / shares;
   return {whole.begin + share * count, whole.begin + (share + 1) * count};
 }
 
 /// Where the trained parameters of a stage are: its buckets are neighbours.
-template <int Nodes, int Parameters>
-constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
+constexpr ElementRange trained_range(LayoutView const& layout, int stage) {
   ElementRange range;
   for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
     if (layout.bucket_stage[bucket] == stage) {
@@ -33555,18 +33579,6 @@ struct DeviceProgram {
                          batching.bucket_bytes, state_shares, Program::sharded_gradients);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
-  /// Whether layers share a parameter of a bucket: TiedSums adds its gradients.
-  static constexpr bool shares_bucket(int bucket) {
-    for (int p = 0; p < graph.parameters && Program::ties.count > 0; ++p) {
-      for (int tie = 0; tie < Program::ties.count; ++tie) {
-        if (graph.parameter[p].owner() == Program::ties.owner[tie] &&
-            bucket_range(layout, bucket).has(layout.offset[p])) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
   static constexpr bool sharded_gradients = Program::sharded_gradients;
   /// Where a rank keeps its part of the gradients alone, they are made in one of two slots of this
   /// size, each bucket in the one that the bucket before has not.
@@ -39100,6 +39112,1007 @@ struct CrossModelParallel : CrossPipeline<2, Rule, Arguments...> {};
 /// @file
 /// NamedParameter: a parameter with its gradient and optimizer states, by name.
 
+// ---- tandem/engine/prepare/device_tables.hpp
+
+/// @file
+/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
+
+// ---- tandem/engine/step/source.hpp
+
+/// @file
+/// The source of a network on two inputs: what of it depends on the first alone. Where the second
+/// comes row by row, this is computed once.
+
+namespace tandem {
+
+/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
+template <class Program>
+constexpr bool reads_two() {
+  if constexpr (requires { Program::Program::network; }) {
+    return Program::Program::network.node[1].kind == NodeKind::input;
+  } else if constexpr (requires { Program::network; }) {
+    return Program::network.node[1].kind == NodeKind::input;
+  } else {
+    return false;  // a test's own
+  }
+}
+
+constexpr bool has_source_time(Node const& node) {
+  return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+}
+
+/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
+/// A node that reads rows of both has the time of the one that asks.
+template <class Program>
+constexpr bool is_of_source(int n) {
+  return reads_two<Program>() && has_source_time(Program::graph.node[n]);
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/row_order.hpp
+
+/// @file
+/// row_order(): whether the two copies of a model may be reduced, or updated, as they end.
+
+// ---- tandem/schedule/table/complete_row.hpp
+
+/// @file
+/// complete_row(): a device's passes and messages, then the step's tail: reductions, updates and
+/// exchanges. The one place that knows where they stand: ranks run these rows, pictures draw them,
+/// verify() proves them.
+
+// ---- tandem/schedule/table/row_ends.hpp
+
+/// @file
+/// RowEnds: where a row has the last pass of each stage; ends_from_last(): whether all devices end
+/// the parts of the model in one order.
+
+namespace tandem {
+
+namespace detail {
+
+class RowEnds {
+ public:
+  constexpr RowEnds(ActionSpan row, StageMapView const& map) : last_{map.stages, -1} {
+    for (int i = 0; i < row.size; ++i) {
+      if (is_compute(row.data[i].kind)) {
+        last_[row.data[i].stage] = i;
+        last_forward_ = row.data[i].kind == ActionKind::forward ? i : last_forward_;
+        last_pass_ = i;
+      }
+    }
+  }
+
+  /// Whether the i-th action is the last pass of its stage.
+  [[nodiscard]] constexpr bool ends_stage(ActionSpan row, int i) const {
+    return last_[row.data[i].stage] == i;
+  }
+  /// The last pass of a stage, of all, and the last forward pass; -1 if there is none.
+  [[nodiscard]] constexpr int last(int stage) const { return last_[stage]; }
+  [[nodiscard]] constexpr int last() const { return last_pass_; }
+  [[nodiscard]] constexpr int last_forward() const { return last_forward_; }
+
+ private:
+  Scratch<int> last_;
+  int last_pass_ = -1;
+  int last_forward_ = -1;
+};
+
+}  // namespace detail
+
+/// Whether every device ends later parts of the model before others: only then may each reduce a
+/// part when it ends, since two copies of a part are on two devices, and one that waited for the
+/// other's row to end could keep it from ending.
+template <class Table>
+constexpr bool ends_from_last(Table const& table, StageMapView const& map) {
+  for (int device = 0; device < map.devices; ++device) {
+    ActionSpan const row = row_of(table, device);
+    detail::RowEnds const ends{row, map};
+    int last = map.parts();
+    for (int i = 0; i < row.size; ++i) {
+      if (is_compute(row.data[i].kind) && ends.ends_stage(row, i)) {
+        int const part = row.data[i].stage % map.parts();
+        if (part > last) {
+          return false;
+        }
+        last = part;
+      }
+    }
+  }
+  return true;
+}
+
+/// Whether on every device all forward passes stand before all backward passes.
+template <class Table>
+constexpr bool goes_forward_first(Table const& table) {
+  for (int device = 0; device < devices_of(table); ++device) {
+    bool back = false;
+    for (Action const& action : row_of(table, device)) {
+      if (back && action.kind == ActionKind::forward) {
+        return false;
+      }
+      back =
+          back || action.kind == ActionKind::backward || action.kind == ActionKind::input_gradient;
+    }
+  }
+  return true;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/step_rules.hpp
+
+/// @file
+/// StepRules: what a synchronous step is besides its passes: how many replicas sum their gradients,
+/// and how two models are kept together. What follows from them stands here once.
+
+namespace tandem {
+
+struct StepRules {
+  int replicas = 1;  ///< of all devices of the map; the rows of each are the same
+  Averaging averaging{};
+  /// Of each device: the stages of its buckets of gradients, in the order of their reduction. Null:
+  /// a bucket a stage, in the order in which backward ends them, the second copy of a part first.
+  std::span<int const> const* buckets = nullptr;
+  /// Whether devices share a parameter, whose gradients they add when all rows have ended.
+  bool ties = false;
+  /// Ranks that share each device's part of the model, whose rows are the same.
+  int slices = 1;
+  /// Chunks of time of each microbatch, see chunked().
+  int chunks = 1;
+
+  [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
+  /// Whether gradients are summed, over replicas or over the copies of a part.
+  [[nodiscard]] constexpr bool sums_gradients(StageMapView const& map) const {
+    return replicas * (keeps_two() ? 1 : map.copies) > 1;
+  }
+  [[nodiscard]] constexpr bool sums_losses(StageMapView const& map) const {
+    return replicas * map.devices * slices > 1;
+  }
+  /// Whether the norm of all gradients is: two models have one each.
+  [[nodiscard]] constexpr bool sums_norm(StageMapView const& map) const {
+    return map.devices * slices > 1 && !keeps_two();
+  }
+
+  /// Calls f(stage, bucket) for each bucket of a device.
+  template <class F>
+  constexpr void each_bucket(StageMapView const& map, int device, F const& f) const {
+    int bucket = 0;
+    if (buckets != nullptr) {
+      for (int const stage : buckets[device]) {
+        f(stage, bucket++);
+      }
+      return;
+    }
+    for (int part = map.parts() - 1; part >= 0; --part) {
+      for (int s = map.stages - map.parts() + part; s >= 0; s -= map.parts()) {
+        if (map.device[s] == device) {
+          f(s, bucket++);
+        }
+      }
+    }
+  }
+};
+
+/// Whether a device reduces a part's gradients over its copies and replicas as soon as it ends the
+/// part; else it begins with all of them, the last part first, where it awaits its first bucket.
+/// A device in the middle that has both copies of a part adds them up before.
+/// @param reduces_early  of row_order() of the table
+constexpr bool begins_gradients_early(StageMapView const& map, StepRules const& rules,
+                                      bool reduces_early, int device) {
+  bool const middle = !rules.keeps_two() && map.devices % 2 == 1 && device == map.devices / 2;
+  return map.copies == 1 || (reduces_early && !middle);
+}
+
+/// The lowest stage of a device, of which its update is if it has one in all.
+constexpr int first_stage(StageMapView const& map, int device) {
+  int stage = 0;
+  while (stage + 1 < map.stages && map.device[stage] != device) {
+    ++stage;
+  }
+  return stage;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a row of a model with two copies depends on besides itself: how the other rows go.
+struct RowOrder {
+  /// Whether the gradients of a part are reduced on the way, when its copies end.
+  bool reduces_early = true;
+  /// Whether each stage of two models is updated when it ends: all losses are known by then, and no
+  /// gradient of replicas is on its way.
+  bool updates_early = false;
+};
+
+namespace detail {
+
+/// Writes one row into sink(action).
+template <class Sink>
+class RowCompletion {
+ public:
+  constexpr RowCompletion(ActionSpan row, StageMapView const& map, StepRules const& rules,
+                          RowOrder order, int device, Sink& sink)
+      : row_{row},
+        map_{map},
+        rules_{rules},
+        order_{order},
+        device_{device},
+        first_stage_{first_stage(map, device)},
+        ends_{row, map},
+        updated_{map.stages},
+        sink_{sink} {}
+
+  constexpr void write() {
+    for (int i = 0; i < row_.size; ++i) {
+      sink_(row_.data[i]);
+      if (map_.devices == 1) {
+        if (ends_.last_forward() == i) {
+          begin_losses();
+        }
+      } else if (order_.updates_early) {
+        add_behind(i);
+      }
+    }
+    if (rules_.sums_gradients(map_)) {
+      rules_.each_bucket(map_, device_, [this](int stage, int bucket) {
+        add(ActionKind::reduce_gradient, stage, bucket);
+      });
+    }
+    await_losses();
+    if (rules_.sums_norm(map_)) {
+      add(ActionKind::reduce_norm, first_stage_);
+    }
+    if (rules_.keeps_two()) {
+      end_two_models();
+    } else {
+      add(ActionKind::update, first_stage_);
+    }
+  }
+
+ private:
+  constexpr void add(ActionKind kind, int stage, int index = 0) {
+    sink_(Action{.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
+  }
+
+  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
+  // message, so that the receiver does not wait.
+  constexpr void add_behind(int i) {
+    Action const& action = row_.data[i];
+    if (is_compute(action.kind)) {
+      last_forward_ = ends_.last_forward() == i || last_forward_;
+      ended_ = ends_.ends_stage(row_, i) ? action.stage : ended_;
+    }
+    Action const* const next = i + 1 < row_.size ? row_.data + i + 1 : nullptr;
+    bool const sends =
+        next != nullptr && next->stage == action.stage &&
+        (next->kind == ActionKind::send_forward || next->kind == ActionKind::send_backward);
+    if (!sends && std::exchange(last_forward_, false)) {
+      begin_losses();
+    }
+    if (!sends && ended_ >= 0) {
+      await_losses();
+      update(std::exchange(ended_, -1));
+    }
+  }
+
+  constexpr void begin_losses() {
+    if (rules_.sums_losses(map_) && !std::exchange(began_losses_, true)) {
+      add(ActionKind::begin_loss, first_stage_);
+    }
+  }
+  constexpr void await_losses() {
+    begin_losses();
+    if (rules_.sums_losses(map_) && !std::exchange(awaited_losses_, true)) {
+      add(ActionKind::await_loss, first_stage_);
+    }
+  }
+
+  constexpr void update(int stage) {
+    if (rules_.averaging.overlapped) {
+      add(ActionKind::exchange, stage);
+    }
+    add(ActionKind::update, stage);
+    updated_[updates_++] = stage;
+  }
+
+  constexpr void end_two_models() {
+    for (int part = map_.parts() - 1; !order_.updates_early && part >= 0; --part) {
+      for (int s = part; s < map_.stages; s += map_.parts()) {
+        if (map_.device[s] == device_) {
+          update(s);
+        }
+      }
+    }
+    for (int i = 0; !rules_.averaging.overlapped && i < updates_; ++i) {
+      add(ActionKind::exchange, updated_[i]);
+    }
+  }
+
+  ActionSpan row_;
+  StageMapView const& map_;
+  StepRules const& rules_;
+  RowOrder order_;
+  int device_;
+  int first_stage_;
+  RowEnds ends_;
+  Scratch<int> updated_;  // stages, in the order of their updates
+  int updates_ = 0;
+  bool began_losses_ = false;
+  bool awaited_losses_ = false;
+  bool last_forward_ = false;  // was the last pass
+  int ended_ = -1;             // the stage of which the last pass was the last, or -1
+  Sink& sink_;
+};
+
+}  // namespace detail
+
+/// Calls sink(action) for the whole row of a device.
+/// @param table  lowered: passes and messages
+/// @param order  row_order() of the table
+template <class Table, class Sink>
+constexpr void complete_row(Table const& table, StageMapView const& map, StepRules const& rules,
+                            RowOrder order, int device, Sink& sink) {
+  detail::RowCompletion<Sink>{row_of(table, device), map, rules, order, device, sink}.write();
+}
+
+/// The same for an evaluation or a prediction: the forward passes, then the sum of the losses.
+template <class Table, class Sink>
+constexpr void complete_forward_row(Table const& table, StageMapView const& map,
+                                    StepRules const& rules, int device, Sink& sink) {
+  for (Action const& action : row_of(table, device)) {
+    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+        action.kind == ActionKind::receive_forward) {
+      sink(action);
+    }
+  }
+  for (ActionKind const kind : {ActionKind::begin_loss, ActionKind::await_loss}) {
+    if (rules.sums_losses(map)) {
+      sink(Action{.kind = kind, .stage = static_cast<std::int16_t>(first_stage(map, device))});
+    }
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/verify/step_run.hpp
+
+/// @file
+/// StepRun: whether messages and collectives of a whole step wait for each other forever.
+
+// ---- tandem/schedule/time/message_clocks.hpp
+
+/// @file
+/// MessageClocks: when each message of a simulated step is sent, arrives and is taken.
+
+namespace tandem::detail {
+
+/// Where a device is: the next action of its row, and of a send or receive the next edge.
+struct Cursor {
+  int next = 0;
+  int edge = -1;         // meant only where moving
+  bool moving = false;   // some messages of the action are moved, or offered
+  bool offered = false;  // at depth 0: sent, and not yet taken
+  Ticks clock = 0;
+};
+
+/// Messages of one link and direction, in the order in which they are sent; they lie from `first`.
+struct ClockedChannel {
+  int first = 0;
+  int all = 0;
+  int sent = 0;
+  int received = 0;
+};
+
+struct MessageTimes {
+  Ticks arrival = 0;
+  Ticks taken = 0;
+};
+
+constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
+
+constexpr Ticks later(Ticks a, Ticks b) { return a > b ? a : b; }
+
+/// An action of stages that exist, and of a microbatch that may.
+constexpr bool is_known(Action const& action, StageMapView const& map) {
+  return action.stage >= 0 && action.stage < map.stages && action.index >= 0;
+}
+
+class MessageClocks {
+ public:
+  template <class Table>
+  constexpr MessageClocks(Table const& table, StageMapView const& map, StageEdges const& edges,
+                          Ticks transfer, int depth)
+      : map_{map},
+        edges_{edges},
+        transfer_{transfer},
+        depth_{depth},
+        channel_{2 * map.links},
+        message_{count(table)} {}
+
+  /// Whether there are any messages: else passes wait for passes.
+  [[nodiscard]] constexpr bool any() const { return any_; }
+
+  /// Moves the messages of a send or receive as far as that is possible, and the clock to when the
+  /// last one is moved. @returns whether all are; sets @p progress if one was moved or offered
+  constexpr bool move(Action const& action, Cursor& cursor, bool& progress) {
+    if (!cursor.moving) {
+      cursor.edge = first_edge(action);
+      cursor.moving = true;
+    }
+    for (; cursor.edge >= 0; cursor.edge = edge_behind(action, cursor.edge)) {
+      ClockedChannel& channel = channel_of(action, cursor.edge);
+      if (is_send(action.kind) ? !send(channel, cursor, progress) : !receive(channel, cursor)) {
+        return false;
+      }
+      progress = true;
+    }
+    cursor.moving = false;
+    return true;
+  }
+
+ private:
+  template <class Table>
+  constexpr int count(Table const& table) {
+    for (int d = 0; d < devices_of(table); ++d) {
+      for (Action const& action : row_of(table, d)) {
+        any_ = any_ || is_message(action.kind);
+        bool const sends = is_send(action.kind) && is_known(action, map_);
+        for (int e = sends ? first_edge(action) : -1; e >= 0; e = edge_behind(action, e)) {
+          ++channel_of(action, e).all;
+        }
+      }
+    }
+    int all = 0;
+    for (int c = 0; c < 2 * map_.links; ++c) {
+      channel_[c].first = all;
+      all += channel_[c].all;
+    }
+    return all;
+  }
+
+  // The edges of an action's messages lead into its stage, or else out of it.
+  static constexpr bool leads_in(ActionKind kind) {
+    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
+  }
+
+  constexpr int first_edge(Action const& action) const {
+    return (leads_in(action.kind) ? edges_.crossing_in : edges_.crossing_out)[action.stage];
+  }
+
+  constexpr int edge_behind(Action const& action, int edge) const {
+    return (leads_in(action.kind) ? edges_.next_in : edges_.next_out)[edge];
+  }
+
+  constexpr ClockedChannel& channel_of(Action const& action, int edge) {
+    bool const gradients =
+        action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
+    return channel_[2 * map_.edge[edge].link + (gradients ? 1 : 0)];
+  }
+
+  constexpr bool send(ClockedChannel& channel, Cursor& cursor, bool& progress) {
+    if (!cursor.offered) {
+      int const before = channel.sent - depth_;  // what must be taken to make a place
+      if (depth_ > 0 && before >= 0) {
+        if (channel.received <= before) {
+          return false;
+        }
+        cursor.clock = later(cursor.clock, message_[channel.first + before].taken);
+      }
+      message_[channel.first + channel.sent++].arrival = cursor.clock + transfer_;
+      cursor.offered = depth_ <= 0;
+      progress = true;
+    }
+    if (cursor.offered && channel.received == channel.sent) {
+      cursor.clock = later(cursor.clock, message_[channel.first + channel.sent - 1].taken);
+      cursor.offered = false;
+    }
+    return !cursor.offered;
+  }
+
+  constexpr bool receive(ClockedChannel& channel, Cursor& cursor) {
+    if (channel.received == channel.sent) {
+      return false;
+    }
+    MessageTimes& message = message_[channel.first + channel.received++];
+    cursor.clock = later(cursor.clock, message.arrival);
+    message.taken = cursor.clock;
+    return true;
+  }
+
+  StageMapView map_;
+  StageEdges const& edges_;
+  Ticks transfer_;
+  int depth_;
+  bool any_ = false;
+  Scratch<ClockedChannel> channel_;  // (link, direction)
+  Scratch<MessageTimes> message_;
+};
+
+}  // namespace tandem::detail
+
+namespace tandem::detail {
+
+/// Runs the rows with a collective blocking until all its devices are there, as the strictest
+/// transport does; so devices that meet two collectives in two orders wait forever.
+///
+/// A sum of losses, or of norms, is one of all devices, where its action stands. That of a part's
+/// gradients is one of the devices that have a copy of it: where a device ends its stage, or
+/// where it awaits its first bucket all parts, the last first. An average is one of the two devices
+/// that have the two copies, where they update them; overlapped ones begin with the row, in one
+/// order on all devices. Replicas run the same rows: they meet wherever one of them comes.
+/// @pre the passes and messages pass verify(), the tail of each row TailOfRow
+template <class Table>
+class StepRun {
+ public:
+  constexpr StepRun(Table const& table, StageMapView const& map, StepRules const& rules,
+                    bool reduces_early, int microbatches, int depth)
+      : table_{table},
+        map_{map},
+        rules_{rules},
+        reduces_early_{reduces_early},
+        microbatches_{microbatches},
+        depth_{depth},
+        edges_{map},
+        channels_{map, microbatches, depth, rules.chunks},
+        device_{map.devices},
+        last_{map.stages, -1},
+        bucketed_{map.stages},
+        group_{2 + 2 * std::int64_t{map.parts()}} {
+    for (int d = 0; d < map.devices; ++d) {
+      RowEnds const ends{row_of(table, d), map};
+      for (int s = 0; s < map.stages; ++s) {
+        last_[s] = map.device[s] == d ? ends.last(s) : last_[s];
+      }
+      rules.each_bucket(map, d, [this](int stage, int) { ++bucketed_[stage]; });
+    }
+  }
+
+  constexpr Verdict run() {
+    for (int s = 0; sums_copies() && s < map_.stages; ++s) {
+      if (bucketed_[s] != bucketed_[part(s)]) {
+        return {.flaw = Flaw::unsound_rules, .rank = map_.device[s]};
+      }
+    }
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (int d = 0; d < map_.devices; ++d) {
+        progress = run_device(d) || progress;
+      }
+    }
+    for (int d = 0; d < map_.devices; ++d) {
+      if (device_[d].at < row_of(table_, d).size) {
+        return stuck(d);
+      }
+    }
+    return {};
+  }
+
+ private:
+  /// Where a device is.
+  struct Place {
+    int at = 0;     // its next action
+    int edge = -1;  // of that the next message, where moving
+    bool moving = false;
+    bool offered = false;  // at depth 0: sent, and not yet taken
+    int met = 0;           // of that the collectives gone through
+    bool waits = false;    // in the next one
+  };
+
+  // Collectives, as indices of group_: losses, norms, then gradients and averages of each part.
+  static constexpr int losses = 0;
+  static constexpr int norms = 1;
+  constexpr int gradients(int part) const { return 2 + part; }
+  constexpr int average(int part) const { return 2 + map_.parts() + part; }
+
+  constexpr int part(int stage) const { return stage % map_.parts(); }
+
+  // The device's stage of this part and the first such copy; -1 if there is none.
+  constexpr int own_stage(int d, int part) const {
+    for (int s = part; s < map_.stages; s += map_.parts()) {
+      if (map_.device[s] == d) {
+        return s;
+      }
+    }
+    return -1;
+  }
+
+  constexpr bool in_group(int d, int collective) const {
+    return collective < 2 || own_stage(d, (collective - 2) % map_.parts()) >= 0;
+  }
+  constexpr int size(int collective) const {
+    int count = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      count += in_group(d, collective) ? 1 : 0;
+    }
+    return count;
+  }
+
+  constexpr bool sums_copies() const { return map_.copies > 1 && !rules_.keeps_two(); }
+
+  // The k-th collective that the device begins with its action; -1 if there is none.
+  constexpr int collective(int d, Action const& action, int at, int k) const {
+    if (action.kind == ActionKind::begin_loss || action.kind == ActionKind::reduce_norm) {
+      return k > 0 ? -1 : action.kind == ActionKind::begin_loss ? losses : norms;
+    }
+    if (action.kind == ActionKind::update) {
+      bool const meets = rules_.keeps_two() && !rules_.averaging.overlapped && k == 0 &&
+                         size(average(part(action.stage))) > 1;
+      return meets ? average(part(action.stage)) : -1;
+    }
+    if (!sums_copies()) {
+      return -1;
+    }
+    if (begins_gradients_early(map_, rules_, reduces_early_, d)) {
+      bool const meets = is_compute(action.kind) && last_[action.stage] == at && k == 0 &&
+                         bucketed_[action.stage] != 0;
+      return meets ? gradients(part(action.stage)) : -1;
+    }
+    for (int p = map_.parts() - 1;
+         action.kind == ActionKind::reduce_gradient && action.index == 0 && p >= 0; --p) {
+      int const own = own_stage(d, p);
+      if (own >= 0 && bucketed_[own] != 0 && k-- == 0) {
+        return gradients(p);
+      }
+    }
+    return -1;
+  }
+
+  constexpr bool run_device(int d) {
+    ActionSpan const row = row_of(table_, d);
+    Place& place = device_[d];
+    bool progress = false;
+    for (; place.at < row.size; ++place.at) {
+      Action const& action = row.data[place.at];
+      if (is_message(action.kind) ? !move(action, place, progress)
+                                  : !meet(d, action, place, progress)) {
+        break;
+      }
+      place.met = 0;
+      progress = true;
+    }
+    return progress;
+  }
+
+  constexpr bool meet(int d, Action const& action, Place& place, bool& progress) {
+    for (int c = collective(d, action, place.at, place.met); c >= 0;
+         c = collective(d, action, place.at, place.met)) {
+      if (!place.waits) {
+        ++group_[c];
+        progress = true;
+      }
+      place.waits = group_[c] < size(c);
+      if (place.waits) {
+        return false;
+      }
+      ++place.met;
+    }
+    return true;
+  }
+
+  static constexpr bool is_forward(ActionKind kind) {
+    return kind == ActionKind::send_forward || kind == ActionKind::receive_forward;
+  }
+
+  constexpr bool move(Action const& action, Place& place, bool& progress) {
+    bool const forward = is_forward(action.kind);
+    bool const outwards = forward == is_send(action.kind);  // its edges lead to later stages
+    if (!place.moving) {
+      place.edge = (outwards ? edges_.crossing_out : edges_.crossing_in)[action.stage];
+      place.moving = true;
+    }
+    for (; place.edge >= 0;
+         place.edge = (outwards ? edges_.next_out : edges_.next_in)[place.edge]) {
+      int const channel = channels_.of(place.edge, forward);
+      if (!(is_send(action.kind) ? send(channel, place, progress) : receive(channel))) {
+        return false;
+      }
+      progress = true;
+    }
+    place.moving = false;
+    return true;
+  }
+  constexpr bool send(int channel, Place& place, bool& progress) {
+    if (!place.offered) {
+      if (channels_.full(channel)) {
+        return false;
+      }
+      channels_.send(channel, place.edge);
+      place.offered = depth_ == 0;
+      progress = true;
+    }
+    place.offered = place.offered && !channels_.empty(channel);
+    return !place.offered;
+  }
+  constexpr bool receive(int channel) {
+    if (channels_.empty(channel)) {
+      return false;
+    }
+    channels_.take(channel);
+    return true;
+  }
+
+  /// What a device that waits is waiting for, in whose row.
+  struct Wanted {
+    int device;
+    Action action;
+  };
+
+  constexpr Wanted wanted(int d) const {
+    Place const& place = device_[d];
+    Action const& action = row_of(table_, d).data[place.at];
+    if (!is_message(action.kind)) {
+      return wanted_of_group(d, collective(d, action, place.at, place.met));
+    }
+    bool const forward = is_forward(action.kind);
+    bool const sends = is_send(action.kind);
+    int const e = sends ? channels_.next(channels_.of(place.edge, forward)) : place.edge;
+    StageEdge const edge = map_.edge[e];
+    std::int16_t const stage = forward == sends ? edge.to : edge.from;
+    int const index = map_.first_microbatch(edge.from, microbatches_) + channels_.taken(e, forward);
+    ActionKind const kind =
+        forward ? (sends ? ActionKind::receive_forward : ActionKind::send_forward)
+                : (sends ? ActionKind::receive_backward : ActionKind::send_backward);
+    return {map_.device[stage], {.kind = kind, .stage = stage, .index = index}};
+  }
+
+  // The first device of the group that is not there, and where it would be.
+  constexpr Wanted wanted_of_group(int d, int wanted) const {
+    for (int other = 0; other < map_.devices; ++other) {
+      ActionSpan const row = row_of(table_, other);
+      for (int i = device_[other].at; other != d && i < row.size; ++i) {
+        bool const there = i == device_[other].at;
+        for (int k = there ? device_[other].met + (device_[other].waits ? 1 : 0) : 0;; ++k) {
+          int const c = collective(other, row.data[i], i, k);
+          if (c == wanted) {
+            return {other, row.data[i]};
+          }
+          if (c < 0) {
+            break;
+          }
+        }
+      }
+    }
+    return {d, {}};
+  }
+
+  constexpr Verdict stuck(int d) const {
+    for (int i = 0; i < map_.devices; ++i) {  // each waits for another: on to those in a circle
+      d = wanted(d).device;
+    }
+    Wanted const other = wanted(d);
+    return {.flaw = Flaw::deadlock,
+            .rank = d,
+            .position = device_[d].at,
+            .action = row_of(table_, d).data[device_[d].at],
+            .other = other.action,
+            .other_rank = other.device,
+            .waiting = row_of(table_, other.device).data[device_[other.device].at],
+            .depth = depth_};
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  StepRules const& rules_;
+  bool reduces_early_;
+  int microbatches_;
+  int depth_;
+  StageEdges edges_;
+  Channels channels_;
+  Scratch<Place> device_;
+  Scratch<int> last_;      // pass of each stage
+  Scratch<int> bucketed_;  // buckets of each stage
+  Scratch<int> group_;     // how many devices have come to each collective
+};
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+namespace detail {
+
+/// Whole rows, one behind the other.
+class CompletedRows {
+ public:
+  template <class Table>
+  constexpr CompletedRows(Table const& table, StageMapView const& map, StepRules const& rules,
+                          RowOrder order)
+      : devices_{map.devices}, begin_{map.devices + 1}, action_{count(table, map, rules, order)} {
+    Action* next = action_.data();
+    for (int d = 0; d < map.devices; ++d) {
+      auto sink = [&next](Action const& action) { *next++ = action; };
+      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
+    }
+  }
+
+  friend constexpr ActionSpan row_of(CompletedRows const& rows, int device) {
+    return {rows.action_.data() + rows.begin_[device],
+            rows.begin_[device + 1] - rows.begin_[device]};
+  }
+  friend constexpr int devices_of(CompletedRows const& rows) { return rows.devices_; }
+
+ private:
+  template <class Table>
+  constexpr int count(Table const& table, StageMapView const& map, StepRules const& rules,
+                      RowOrder order) {
+    int all = 0;
+    for (int d = 0; d < map.devices; ++d) {
+      auto sink = [&all](Action const&) { ++all; };
+      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
+      begin_[d + 1] = all;
+    }
+    return all;
+  }
+
+  int devices_;
+  Scratch<int> begin_;
+  Scratch<Action> action_;
+};
+
+/// Whether the rows, completed in this order, run even where a collective blocks.
+template <class Table>
+constexpr bool runs_in_order(Table const& table, StageMapView const& map,
+                             Averaging const& averaging, RowOrder order) {
+  StepRules const rules{.averaging = averaging};
+  CompletedRows const rows{table, map, rules, order};
+  return static_cast<bool>(
+      StepRun<CompletedRows>{rows, map, rules, order.reduces_early, map.copies, 1}.run());
+}
+
+}  // namespace detail
+
+/// Of two copies each may be reduced, or updated and exchanged, as it ends only if all devices end
+/// later parts of the model before others, and if no device then waits forever for one that waits
+/// for its message; else that is done when the rows end.
+///
+/// Cost: linear in the actions of all rows.
+template <class Table>
+constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRules const& rules) {
+  if (map.copies == 1) {
+    return {};
+  }
+  RowOrder order{.reduces_early = ends_from_last(table, map)};
+  if (rules.keeps_two()) {
+    order.updates_early =
+        order.reduces_early && rules.replicas == 1 && !rules.ties && goes_forward_first(table);
+    order.updates_early =
+        order.updates_early && detail::runs_in_order(table, map, rules.averaging, order);
+  } else {
+    order.reduces_early =
+        order.reduces_early && detail::runs_in_order(table, map, rules.averaging, order);
+  }
+  return order;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Each member is the DeviceProgram's of the same name, or its program's.
+struct DeviceTables {
+  int device;
+  StageMapView map;
+  GraphView network;
+  GraphView graph;
+  LayoutView layout;
+  GraphView whole_graph;  ///< of WholeParameters
+  LayoutView whole_layout;
+  std::span<LocalStage const> stages;
+  int const* segments;
+  int const* twin_buckets;
+  std::span<int const> tied;  ///< owners of the parameters that layers share
+  WeightPlaces places;
+  Batching batching;
+  Averaging averaging;
+  Mesh mesh;
+  int devices;
+  int slices;
+  int layer_slices;
+  int state_shares;
+  int gradient_copies;
+  std::int64_t state_elements;
+  std::int64_t gradient_slot;
+  std::int64_t parameter_slot;
+  std::int64_t parameter_elements;
+  std::int64_t weight_elements;
+  std::int64_t gradient_elements;
+  bool any_replicas;
+  bool sums_gradients;
+  bool sharded_state;
+  bool sharded_gradients;
+  bool sharded_parameters;
+  bool has_twins;
+  bool has_tiles;
+  bool recomputes;  ///< segments of nodes
+  bool ties_cross;  ///< devices share a parameter
+  bool reads_two;
+  /// row_order() where the model has two copies; a program without them does not compile it.
+  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&);
+
+  [[nodiscard]] constexpr Mesh mesh_of(int replicas) const {
+    return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;
+  }
+  [[nodiscard]] constexpr int gradient_replicas(int replicas) const {
+    return (any_replicas ? replicas : batching.replicas) * gradient_copies;
+  }
+  /// Whether layers share a parameter of a bucket: TiedSums adds its gradients.
+  [[nodiscard]] constexpr bool shares_bucket(int b) const {
+    for (int p = 0; p < graph.parameters && !tied.empty(); ++p) {
+      for (int const owner : tied) {
+        if (graph.parameter[p].owner() == owner && bucket(b).has(layout.offset[p])) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+  /// Where the trained parameters of a local stage are.
+  [[nodiscard]] constexpr ElementRange trained(int stage) const {
+    return trained_range(layout, stages[static_cast<std::size_t>(stage)].id);
+  }
+  [[nodiscard]] constexpr ElementRange bucket(int b) const { return bucket_range(layout, b); }
+};
+
+namespace detail {
+
+template <class Program>
+constexpr decltype(DeviceTables::order) order_of() {
+  if constexpr (Program::map.copies > 1) {
+    return row_order<std::conditional_t<(Program::map.copies > 1), ActionRows, void>>;
+  } else {
+    return nullptr;
+  }
+}
+
+}  // namespace detail
+
+/// @tparam Device  a DeviceProgram
+template <class Device, class Program = typename Device::Program>
+inline constexpr DeviceTables device_tables{
+    .device = Device::device,
+    .map = Program::map,
+    .network = Program::network,
+    .graph = Device::graph,
+    .layout = Device::layout,
+    .whole_graph = WholeParameters<Device>::graph,
+    .whole_layout = WholeParameters<Device>::layout,
+    .stages = Device::stages.stage,
+    .segments = Device::segments.of,
+    .twin_buckets = Device::twin_buckets.of,
+    .tied = {Program::ties.owner, static_cast<std::size_t>(Program::ties.count)},
+    .places = Device::places,
+    .batching = Device::batching,
+    .averaging = Program::averaging,
+    .mesh = Program::mesh,
+    .devices = Program::devices,
+    .slices = Program::slices,
+    .layer_slices = Program::layer_slices,
+    .state_shares = Device::state_shares,
+    .gradient_copies = Device::gradient_copies,
+    .state_elements = Device::state_elements,
+    .gradient_slot = Device::gradient_slot,
+    .parameter_slot = Device::parameter_slot,
+    .parameter_elements = Device::parameter_elements,
+    .weight_elements = Device::weight_elements,
+    .gradient_elements = Device::gradient_elements,
+    .any_replicas = Program::any_replicas,
+    .sums_gradients = Device::sums_gradients,
+    .sharded_state = Program::sharded_state,
+    .sharded_gradients = Program::sharded_gradients,
+    .sharded_parameters = Program::sharded_parameters,
+    .has_twins = Device::has_twins,
+    .has_tiles = Program::has_tiles,
+    .recomputes = Program::checkpoint.every != 0,
+    .ties_cross = Program::ties.crosses(),
+    .reads_two = tandem::reads_two<Device>(),
+    .order = detail::order_of<Program>()};
+
+}  // namespace tandem
+
 namespace tandem {
 
 /// A parameter, its gradient of the last step, and its optimizer states, by name: to be read.
@@ -39167,15 +40180,15 @@ TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
 }  // namespace detail
 
 /// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
+template <class Mirror>
+auto named_parameters(DeviceTables const& device, Mirror& mirror, int states) {
   std::vector<typename Mirror::T*> of_states;
   for (int s = 0; s < states; ++s) {
     of_states.push_back(mirror.state(s));
   }
   return detail::named_parameters<typename Mirror::T>(
-      WholeParameters<Program>::graph, WholeParameters<Program>::layout.offset,
-      Program::Program::map.parts(), mirror.parameters(), mirror.gradients(), of_states);
+      device.whole_graph, device.whole_layout.offset, device.map.parts(), mirror.parameters(),
+      mirror.gradients(), of_states);
 }
 
 }  // namespace tandem
@@ -40447,7 +41460,304 @@ enum UpdateFlag : int {
 
 /// @file
 /// CarriedStates: what the Stateful layers of a rank hand from step to step, for each sample of its
-/// part of the global batch.
+/// part of the global batch. CarriedChunks: what layers hand from chunk to chunk of time.
+
+// ---- tandem/engine/prepare/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
+/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
+/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
+/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
+/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
+/// where no value of that is computed again.
+
+namespace tandem {
+
+/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
+/// at once, from the arrival of their input to the end of their backward pass.
+struct StageLife {
+  int first = 0;
+  int last = 0;
+  int live = 1;
+  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
+  int first_microbatch = 0;  ///< of the replica's
+};
+
+/// Where a buffer is. Gradients are all in the gradient region.
+enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Before an action of a stage writes where a message is sent from, that one must have left.
+struct SendWait {
+  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
+  int stage = 0;          ///< whose action
+  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
+  bool answered = false;  ///< in training a gradient that has come back says that it left
+
+  friend bool operator==(SendWait const&, SendWait const&) = default;
+};
+
+/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
+/// there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<MemoryRegion> region;         ///< of a root
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
+  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
+  std::vector<std::int64_t> node_gradient;  ///< of a node
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge
+  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
+  std::vector<std::int64_t> bytes;          ///< of a node's output
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
+  std::int64_t recomputed_bytes = 0;
+  std::int64_t transient_bytes = 0;
+  bool between_gradients = false;   ///< *transient* is written again while gradients live
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
+  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
+  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
+};
+
+/// What is planned for.
+struct PlanTask {
+  int batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
+  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
+  std::vector<StageLife> stages{};
+  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
+};
+
+namespace detail {
+
+/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
+constexpr MemoryRegion saved_region(Node const& node, int segment) {
+  return segment >= 0          ? MemoryRegion::recomputed
+         : node.needs_gradient ? MemoryRegion::kept
+                               : MemoryRegion::transient;
+}
+
+/// Places values, and what ops save.
+template <class = void>
+class ValuePlanner {
+ public:
+  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+               MemoryPlan& plan)
+      : graph_{graph},
+        needs_{needs},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        plan_{plan} {}
+
+  void place() {
+    find_roots();
+    find_regions();
+    place_values();
+  }
+
+ private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] MemoryRegion& region(int node) {
+    return plan_.region[static_cast<std::size_t>(root(node))];
+  }
+  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
+  template <class F>
+  void each_source(int n, F const& f) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      f(graph_.source[e]);
+    }
+  }
+
+  TANDEM_COLD void find_roots() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      plan_.bytes.push_back(sizes_.bytes(n));
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
+    }
+  }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    int over = -1;
+    each_source(n, [&](int source) {
+      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
+          sizes_.bytes(source) == sizes_.bytes(n) &&
+          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
+        over = source;
+      }
+    });
+    return over;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
+    if (crosses(r, n)) {
+      return false;
+    }
+    for (int m = 0; m < graph_.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
+        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
+            (m > n || later || meanwhile)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Whether node @p n reads what another stage, or another run that is computed again, has made.
+  [[nodiscard]] bool crosses(int source, int n) const {
+    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
+           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
+  }
+  [[nodiscard]] int segment(int node) const {
+    return task_.segment != nullptr ? task_.segment[node] : -1;
+  }
+
+  TANDEM_COLD void find_regions() {
+    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
+    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
+      Node const& node = graph_.node[n];
+      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
+      if (node.needs_gradient && needs(n).output) {
+        region(n) = wanted;
+      }
+      each_source(n, [&](int source) {
+        if (node.needs_gradient && needs(n).input) {
+          region(source) = wanted;
+        }
+      });
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
+        region(n) = MemoryRegion::kept;
+      }
+      each_source(n, [&](int source) {
+        if (node.kind == NodeKind::send || crosses(root(source), n)) {
+          region(source) = MemoryRegion::kept;
+        }
+      });
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {
+      if (is_input(root(n))) {
+        region(n) = MemoryRegion::none;
+      }
+    }
+  }
+
+  TANDEM_COLD void place_values() {
+    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
+                          0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < graph_.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
+      each_source(n, used);
+      if (graph_.node[n].sums >= 0) {
+        each_source(graph_.node[n].sums, used);
+      }
+    }
+    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
+    plan_.kept_bytes.assign(task_.stages.size(), 0);
+    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
+    auto const place_transient = [&](std::int64_t size, int birth, int death) {
+      Branches const* const at_once = task_.branches;
+      return at_once == nullptr
+                 ? transient.place(size, birth, death)
+                 : transient.place(size, at_once->first[birth], at_once->last[death]);
+    };
+    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
+      std::int64_t recomputed = 0;
+      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
+        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
+        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
+          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
+          std::int64_t const offset = used;
+          used += size;
+          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
+          return offset;
+        };
+        auto const i = static_cast<std::size_t>(n);
+        auto const r = static_cast<std::size_t>(root(n));
+        MemoryRegion const where = plan_.region[r];
+        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
+            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
+          std::int64_t const size = sizes_.stored_bytes(root(n));
+          plan_.stage[r] = static_cast<int>(s);
+          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
+                                                            : reserve(where, size);
+        }
+        if (needs(n).saved_bytes > 0) {
+          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
+          std::int64_t const size = aligned(needs(n).saved_bytes);
+          plan_.saved[i] =
+              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
+        }
+        Node const& node = graph_.node[n];
+        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
+        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+    plan_.between_gradients = writes_between_gradients();
+  }
+
+  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
+  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
+  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
+    for (StageLife const& stage : task_.stages) {
+      bool again = false;
+      bool goes_back = false;
+      for (int n = stage.first; n < stage.last; ++n) {
+        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
+                          region(n) == MemoryRegion::transient);
+        goes_back = goes_back || graph_.node[n].needs_gradient;
+      }
+      if (again && goes_back) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  GraphView graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  BufferSizes sizes_;
+  MemoryPlan& plan_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
 
 // ---- tandem/engine/step/microbatches.hpp
 
@@ -40797,10 +42107,90 @@ class CarriedStates {
   Buffer begun_;
 };
 
-/// Of a network without such layers.
-struct NoCarriedStates {
-  NoCarriedStates(auto const&... /*arguments*/) {}
-  [[nodiscard]] static std::int64_t bytes() { return 0; }
+/// Of each node once, since a stage passes all chunks of a microbatch one after another: forward
+/// from the first, which begins with nothing, backward from the last.
+template <class Backend>
+class CarriedChunks {
+  using Device = typename Backend::Device;
+
+ public:
+  /// @param needs    of each node's op
+  /// @param samples  of the largest microbatch
+  TANDEM_COLD CarriedChunks(Device& device, GraphView graph, std::vector<OpNeeds> const& needs,
+                            std::int64_t samples)
+      : graph_{graph},
+        of_node_{places(graph, needs, samples)},
+        memory_{device, static_cast<std::size_t>(of_node_.back().state)} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      next_.resize(std::max(next_.size(), 2 * static_cast<std::size_t>(graph.node[n].stage) + 2));
+    }
+  }
+
+  /// Points the operands of stage @p stage to what a chunk begins with, and where it leaves what
+  /// its rows have got to; those of Stateful layers to what CarriedStates has said already, but
+  /// that a chunk behind the first goes on with what the one before has left. What looks at earlier
+  /// rows finds those of the chunks before.
+  /// @param operands  operands(n, 0) of node n, operands(n, 1) for the chunk before
+  template <class OperandsOf>
+  void point(int stage, bool first, OperandsOf const& operands) const {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Place const& own = of_node_[static_cast<std::size_t>(n)];
+      if (graph_.node[n].stage != stage || !own.hands_on) {
+        continue;
+      }
+      auto& of = operands(n, 0);
+      of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
+      if (!graph_.node[n].carried.any()) {
+        of.carry = of.carried_on = memory_.data() + own.state;
+      } else if (!first) {
+        of.carry = of.carried_on;
+      }
+      of.carry_gradient = memory_.data() + own.gradient;
+    }
+  }
+
+  /// Before a pass of stage @p stage over rows [first, last) of @p all goes back.
+  /// @param weights  it makes the gradients of weights alone
+  /// @throws ContractError  the chunk behind it has not gone back just before
+  void go_back(int stage, bool weights, int first, int last, int all) {
+    int& next = next_[2 * static_cast<std::size_t>(stage) + (weights ? 1 : 0)];
+    if (last != all && last != next) {
+      throw ContractError{"Chunks<K>: stage " + std::to_string(stage) + " goes back through rows " +
+                          std::to_string(first) + " to " + std::to_string(last) +
+                          " of a microbatch before the rows behind them, whose gradient they need"};
+    }
+    next = first;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+ private:
+  struct Place {
+    std::int64_t state = 0;
+    std::int64_t gradient = 0;
+    bool hands_on = false;
+  };
+
+  // Of each node, and the end.
+  TANDEM_COLD static std::vector<Place> places(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               std::int64_t samples) {
+    std::vector<Place> list;
+    std::int64_t offset = 0;
+    for (int n = 0; n < graph.nodes; ++n) {
+      OpNeeds const& own = needs[static_cast<std::size_t>(n)];
+      bool const kept = graph.node[n].carried.any();
+      std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
+      list.push_back({offset, offset + state, own.carried_bytes + own.carried_gradient_bytes > 0});
+      offset += state + detail::aligned(samples * own.carried_gradient_bytes);
+    }
+    list.push_back({offset, offset, false});
+    return list;
+  }
+
+  GraphView graph_;
+  std::vector<Place> of_node_;
+  typename Backend::Buffer memory_;
+  std::vector<int> next_;  // of a stage: where the rows end that go back next, of both kinds
 };
 
 }  // namespace tandem
@@ -45615,7 +47005,8 @@ TANDEM_ONCE int arrays_of(RankOptions const& options) {
 // ---- tandem/engine/step/state.hpp
 
 /// @file
-/// StepBatch: the data of one step; StepResult: what it gives back.
+/// StepBatch: the data of one step; StepResult: what it gives back;
+/// StepKey: what the work of a step depends on.
 
 // ---- tandem/core/metric_values.hpp
 
@@ -45783,6 +47174,22 @@ struct StepResult {
 
   /// Whether training cannot go on behind it; it has changed nothing then.
   [[nodiscard]] bool failed() const { return non_finite >= 0 || (skipped && scaling.lost()); }
+};
+
+/// Steps with the same key queue the same work.
+struct StepKey {
+  int samples = 0;              ///< of the global batch
+  Times time{};                 ///< rows of each sample, where these are sequences
+  bool lengths = false;         ///< some rows of some samples do not count
+  bool second_lengths = false;  ///< the same of the second input
+  int position = -1;            ///< rows before these, where a sequence comes in pieces
+  bool training = false;
+  bool targets = false;
+  bool outputs = false;
+  bool exchanges = false;  ///< two models are averaged
+  bool clips = false;      ///< gradients may be scaled down to a largest norm
+
+  friend bool operator==(StepKey const&, StepKey const&) = default;
 };
 
 }  // namespace tandem
@@ -49410,36 +50817,6 @@ void add_samples(Confusion& matrix, Workers const& workers, BatchType const& bat
 /// @file
 /// Which networks a Decoder can write with, and what it must know of one.
 
-// ---- tandem/engine/step/source.hpp
-
-/// @file
-/// The source of a network on two inputs: what of it depends on the first alone. Where the second
-/// comes row by row, this is computed once.
-
-namespace tandem {
-
-/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
-template <class Program>
-constexpr bool reads_two() {
-  if constexpr (requires { Program::Program::network; }) {
-    return Program::Program::network.node[1].kind == NodeKind::input;
-  } else if constexpr (requires { Program::network; }) {
-    return Program::network.node[1].kind == NodeKind::input;
-  } else {
-    return false;  // a test's own
-  }
-}
-
-/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
-/// A node that reads rows of both has the time of the one that asks.
-template <class Program>
-constexpr bool is_of_source(int n) {
-  Node const& node = Program::graph.node[n];
-  return reads_two<Program>() && node.out.timed && node.out.clock == 0 && node.in.clock == 0;
-}
-
-}  // namespace tandem
-
 // ---- tandem/train/decode.hpp
 
 /// @file
@@ -52002,12 +53379,7 @@ using ComputingBackend = typename ComputesOn<Backend>::type;
 /// @file
 /// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
 /// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
-
-// ---- tandem/engine/memory/check/plays_rows.hpp
-
-/// @file
-/// plays_rows, plays_rounds: what debug builds ask of every rank that is made, whether its memory
-/// is right for its rows of actions.
+/// each_action: what it does in a round.
 
 // ---- tandem/engine/memory/check/memory_check.hpp
 
@@ -52053,11 +53425,6 @@ constexpr void insertion_sort(std::vector<T>& list, Less const& less) {
 }
 
 }  // namespace tandem
-
-// ---- tandem/engine/memory/check/marked_memory.hpp
-
-/// @file
-/// MarkedMemory: what every byte of a rank's arenas was last written with, for MemoryCheck.
 
 namespace tandem::detail {
 
@@ -52179,10 +53546,6 @@ class MarkedMemory {
   std::vector<Content> contents_;  // in ascending order, none of them meeting another
   std::vector<MarkedMessage> messages_;
 };
-
-}  // namespace tandem::detail
-
-namespace tandem::detail {
 
 template <class = void>
 class BufferNames {
@@ -52320,303 +53683,6 @@ class BufferNames {
 /// @file
 /// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
 
-// ---- tandem/engine/prepare/memory_plan.hpp
-
-/// @file
-/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
-/// microbatch; made before the first step and never changed.
-///
-/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
-/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
-/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
-/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
-/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
-/// where no value of that is computed again.
-
-namespace tandem {
-
-/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
-/// at once, from the arrival of their input to the end of their backward pass.
-struct StageLife {
-  int first = 0;
-  int last = 0;
-  int live = 1;
-  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
-  int first_microbatch = 0;  ///< of the replica's
-};
-
-/// Where a buffer is. Gradients are all in the gradient region.
-enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
-
-/// Before an action of a stage writes where a message is sent from, that one must have left.
-struct SendWait {
-  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
-  int stage = 0;          ///< whose action
-  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
-  bool answered = false;  ///< in training a gradient that has come back says that it left
-
-  friend bool operator==(SendWait const&, SendWait const&) = default;
-};
-
-/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
-/// there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is
-  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
-  std::vector<MemoryRegion> region;         ///< of a root
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
-  std::vector<std::int64_t> node_gradient;  ///< of a node
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge
-  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
-  std::vector<std::int64_t> bytes;          ///< of a node's output
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
-  std::int64_t recomputed_bytes = 0;
-  std::int64_t transient_bytes = 0;
-  bool between_gradients = false;   ///< *transient* is written again while gradients live
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
-  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
-  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
-  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
-};
-
-/// What is planned for.
-struct PlanTask {
-  int batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
-  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
-  std::vector<StageLife> stages{};
-  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
-};
-
-namespace detail {
-
-/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
-constexpr MemoryRegion saved_region(Node const& node, int segment) {
-  return segment >= 0          ? MemoryRegion::recomputed
-         : node.needs_gradient ? MemoryRegion::kept
-                               : MemoryRegion::transient;
-}
-
-/// Places values, and what ops save.
-template <class = void>
-class ValuePlanner {
- public:
-  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-               MemoryPlan& plan)
-      : graph_{graph},
-        needs_{needs},
-        task_{task},
-        sizes_{graph, task.batch, task.element_bytes},
-        plan_{plan} {}
-
-  void place() {
-    find_roots();
-    find_regions();
-    place_values();
-  }
-
- private:
-  [[nodiscard]] OpNeeds const& needs(int node) const {
-    return needs_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] MemoryRegion& region(int node) {
-    return plan_.region[static_cast<std::size_t>(root(node))];
-  }
-  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
-  template <class F>
-  void each_source(int n, F const& f) const {
-    Node const& node = graph_.node[n];
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      f(graph_.source[e]);
-    }
-  }
-
-  TANDEM_COLD void find_roots() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      plan_.bytes.push_back(sizes_.bytes(n));
-      plan_.root.push_back(root_of(graph_, n));
-      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {
-      int const over = overwritten_by(n);
-      if (over >= 0) {
-        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
-      }
-    }
-  }
-
-  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
-  [[nodiscard]] int overwritten_by(int n) const {
-    int over = -1;
-    each_source(n, [&](int source) {
-      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
-          sizes_.bytes(source) == sizes_.bytes(n) &&
-          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
-        over = source;
-      }
-    });
-    return over;
-  }
-
-  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
-    if (crosses(r, n)) {
-      return false;
-    }
-    for (int m = 0; m < graph_.nodes; ++m) {
-      Node const& node = graph_.node[m];
-      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
-        return false;
-      }
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
-        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
-        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
-            (m > n || later || meanwhile)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // Whether node @p n reads what another stage, or another run that is computed again, has made.
-  [[nodiscard]] bool crosses(int source, int n) const {
-    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
-           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
-  }
-  [[nodiscard]] int segment(int node) const {
-    return task_.segment != nullptr ? task_.segment[node] : -1;
-  }
-
-  TANDEM_COLD void find_regions() {
-    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
-    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
-      Node const& node = graph_.node[n];
-      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
-      if (node.needs_gradient && needs(n).output) {
-        region(n) = wanted;
-      }
-      each_source(n, [&](int source) {
-        if (node.needs_gradient && needs(n).input) {
-          region(source) = wanted;
-        }
-      });
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
-      Node const& node = graph_.node[n];
-      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
-        region(n) = MemoryRegion::kept;
-      }
-      each_source(n, [&](int source) {
-        if (node.kind == NodeKind::send || crosses(root(source), n)) {
-          region(source) = MemoryRegion::kept;
-        }
-      });
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (is_input(root(n))) {
-        region(n) = MemoryRegion::none;
-      }
-    }
-  }
-
-  TANDEM_COLD void place_values() {
-    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
-                          0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < graph_.nodes; ++n) {
-      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
-      used(n);
-      each_source(n, used);
-      if (graph_.node[n].sums >= 0) {
-        each_source(graph_.node[n].sums, used);
-      }
-    }
-    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
-    plan_.kept_bytes.assign(task_.stages.size(), 0);
-    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
-    auto const place_transient = [&](std::int64_t size, int birth, int death) {
-      Branches const* const at_once = task_.branches;
-      return at_once == nullptr
-                 ? transient.place(size, birth, death)
-                 : transient.place(size, at_once->first[birth], at_once->last[death]);
-    };
-    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
-      std::int64_t recomputed = 0;
-      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
-        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
-        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
-          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
-          std::int64_t const offset = used;
-          used += size;
-          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
-          return offset;
-        };
-        auto const i = static_cast<std::size_t>(n);
-        auto const r = static_cast<std::size_t>(root(n));
-        MemoryRegion const where = plan_.region[r];
-        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
-            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
-          std::int64_t const size = sizes_.stored_bytes(root(n));
-          plan_.stage[r] = static_cast<int>(s);
-          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
-                                                            : reserve(where, size);
-        }
-        if (needs(n).saved_bytes > 0) {
-          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
-          std::int64_t const size = aligned(needs(n).saved_bytes);
-          plan_.saved[i] =
-              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
-        }
-        Node const& node = graph_.node[n];
-        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
-        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
-      }
-    }
-    plan_.transient_bytes = transient.peak();
-    plan_.between_gradients = writes_between_gradients();
-  }
-
-  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
-  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
-  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
-    for (StageLife const& stage : task_.stages) {
-      bool again = false;
-      bool goes_back = false;
-      for (int n = stage.first; n < stage.last; ++n) {
-        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
-                          region(n) == MemoryRegion::transient);
-        goes_back = goes_back || graph_.node[n].needs_gradient;
-      }
-      if (again && goes_back) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  GraphView graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
-  BufferSizes sizes_;
-  MemoryPlan& plan_;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
@@ -52708,13 +53774,8 @@ TANDEM_ONCE std::int64_t Arenas::kept_before(int stage) const {
 // ---- tandem/engine/prepare/gradient_plan.hpp
 
 /// @file
-/// plan_memory: a MemoryPlan whole, values and gradients, and what waits for messages.
-
-// ---- tandem/engine/prepare/send_waits.hpp
-
-/// @file
-/// find_send_waits: which actions of a device write where a message is sent from, by where its plan
-/// has put values and gradients.
+/// plan_memory: a MemoryPlan whole, with gradients and waits: which actions of a device write where
+/// a message is sent from, by where its plan has put values and gradients.
 ///
 /// A stage that only passes on what it received (a ReLU in place, a Flatten, a Dropout in
 /// evaluation) sends it from where it arrived, so already the next arrival must wait; a view of
@@ -52723,6 +53784,16 @@ TANDEM_ONCE std::int64_t Arenas::kept_before(int stage) const {
 ///
 /// No wait is for ever: a row goes on behind a SEND when there is a place for its message, which is
 /// what verify() asks for, and each of these waits, further on in the row, asks for no more.
+
+namespace tandem {
+
+/// Plans the memory of a device's graph. @p needs are those of each node's op.
+TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               PlanTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
 
 namespace tandem::detail {
 
@@ -52791,20 +53862,6 @@ class SendWaits {
   PlanTask const& task_;
   MemoryPlan& plan_;
 };
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-/// Plans the memory of a device's graph. @p needs are those of each node's op.
-TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
-                                               PlanTask const& task);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 /// Places the gradients of a MemoryPlan.
 TANDEM_ONCE TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
@@ -53264,6 +54321,124 @@ class CheckedMemory {
 
 }  // namespace tandem
 
+// ---- tandem/engine/prepare/rank_plan.hpp
+
+/// @file
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+namespace tandem {
+
+/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
+/// imported.
+struct RankPlan {
+  Batching batching{};
+  std::vector<Action> training{};  ///< ends with an `end`
+  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
+  bool reduces_early = true;       ///< gradients, when their stage ends
+  bool updates_early = false;      ///< a stage of two models, when it ends
+  std::vector<StageLife> stages{};
+};
+
+/// The strategy's batching, with the microbatches of an imported table if there are any.
+/// @param replicas  of the world, where the strategy takes any number
+template <class Whole>
+TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
+  Batching batching = Whole::batching;
+  if (Whole::any_replicas) {
+    batching.replicas = replicas;
+    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
+    batching.leaves = detail::leaves_of_replica(batching);
+  } else if (microbatches > 0) {
+    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
+      batching.leaves = batching.reproducible ? microbatches : 1;
+    }
+    batching.microbatches = microbatches;
+  }
+  return batching;
+}
+
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
+/// over chunks of time and their messages are numbered by their chunks.
+/// @param table     lowered
+/// @param batching  with as many microbatches as @p table has
+TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
+                                                Batching const& batching);
+
+/// The plan of device @p Program::device.
+/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+/// @param replicas  as batching_with()
+template <class Program>
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
+                                    int replicas = 1) {
+  using Whole = typename Program::Program;
+  Batching const batching = batching_with<Whole>(microbatches, replicas);
+  return make_rank_plan(device_tables<Program>,
+                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
+}
+
+/// The plan of a device of an asynchronous pipeline.
+///
+/// No rows, since the device never comes to the end of one: each_action() says what it does next.
+template <class Program>
+RankPlan make_asynchronous_plan(int microbatches) {
+  LocalStage const& stage = Program::stages.stage[0];
+  return {.batching = batching_with<typename Program::Program>(microbatches),
+          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
+                                    Batching const& batching) {
+  std::vector<std::span<int const>> buckets(static_cast<std::size_t>(device.map.devices));
+  buckets[static_cast<std::size_t>(device.device)] = {
+      device.layout.bucket_stage, static_cast<std::size_t>(device.layout.buckets)};
+  StepRules const rules{.replicas = batching.replicas,
+                        .averaging = device.averaging,
+                        .buckets = buckets.data(),
+                        .ties = device.ties_cross,
+                        .slices = device.slices};
+  RowOrder const order =
+      device.order != nullptr ? device.order(table, device.map, rules) : RowOrder{};
+  RankPlan plan{.batching = batching,
+                .reduces_early = order.reduces_early,
+                .updates_early = order.updates_early};
+  auto const numbered = [&batching](Action action) {
+    if (batching.chunks > 1) {
+      action.index = chunk_of(action.kind, action.index, batching.chunks);
+    }
+    return action;
+  };
+  auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
+  complete_row(table, device.map, rules, order, device.device, training);
+  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
+  complete_forward_row(table, device.map, rules, device.device, forward);
+  Action const end{.kind = ActionKind::end,
+                   .stage = static_cast<std::int16_t>(first_stage(device.map, device.device))};
+  training(end);
+  forward(end);
+  int const held =
+      held_gradients(table, device.device, device.map, device.stages, batching.passes());
+  for (LocalStage const& own : device.stages) {
+    int const deferred = std::max(held, deferred_microbatches(table, device.map, own.id));
+    plan.stages.push_back(
+        {.first = own.first,
+         .last = own.last,
+         .live = whole_chunks(live_microbatches(table, device.map, own.id), batching.chunks),
+         .deferred = whole_chunks(deferred, batching.chunks),
+         .first_microbatch = device.map.first_microbatch(own.id, batching.passes())});
+  }
+  return plan;
+}
+
+}  // namespace tandem
+
+#endif
+
 namespace tandem {
 
 /// T: of activations; P: of parameters.
@@ -53547,1021 +54722,6 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 };
 
-}  // namespace tandem
-
-// ---- tandem/engine/prepare/rank_plan.hpp
-
-/// @file
-/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
-
-// ---- tandem/schedule/table/complete_row.hpp
-
-/// @file
-/// complete_row(): a device's passes and messages, then the step's tail: reductions, updates and
-/// exchanges. The one place that knows where they stand: ranks run these rows, pictures draw them,
-/// verify() proves them.
-
-// ---- tandem/schedule/table/row_ends.hpp
-
-/// @file
-/// RowEnds: where a row has the last pass of each stage; ends_from_last(): whether all devices end
-/// the parts of the model in one order.
-
-namespace tandem {
-
-namespace detail {
-
-class RowEnds {
- public:
-  constexpr RowEnds(ActionSpan row, StageMapView const& map) : last_{map.stages, -1} {
-    for (int i = 0; i < row.size; ++i) {
-      if (is_compute(row.data[i].kind)) {
-        last_[row.data[i].stage] = i;
-        last_forward_ = row.data[i].kind == ActionKind::forward ? i : last_forward_;
-        last_pass_ = i;
-      }
-    }
-  }
-
-  /// Whether the i-th action is the last pass of its stage.
-  [[nodiscard]] constexpr bool ends_stage(ActionSpan row, int i) const {
-    return last_[row.data[i].stage] == i;
-  }
-  /// The last pass of a stage, of all, and the last forward pass; -1 if there is none.
-  [[nodiscard]] constexpr int last(int stage) const { return last_[stage]; }
-  [[nodiscard]] constexpr int last() const { return last_pass_; }
-  [[nodiscard]] constexpr int last_forward() const { return last_forward_; }
-
- private:
-  Scratch<int> last_;
-  int last_pass_ = -1;
-  int last_forward_ = -1;
-};
-
-}  // namespace detail
-
-/// Whether every device ends later parts of the model before others: only then may each reduce a
-/// part when it ends, since two copies of a part are on two devices, and one that waited for the
-/// other's row to end could keep it from ending.
-template <class Table>
-constexpr bool ends_from_last(Table const& table, StageMapView const& map) {
-  for (int device = 0; device < map.devices; ++device) {
-    ActionSpan const row = row_of(table, device);
-    detail::RowEnds const ends{row, map};
-    int last = map.parts();
-    for (int i = 0; i < row.size; ++i) {
-      if (is_compute(row.data[i].kind) && ends.ends_stage(row, i)) {
-        int const part = row.data[i].stage % map.parts();
-        if (part > last) {
-          return false;
-        }
-        last = part;
-      }
-    }
-  }
-  return true;
-}
-
-/// Whether on every device all forward passes stand before all backward passes.
-template <class Table>
-constexpr bool goes_forward_first(Table const& table) {
-  for (int device = 0; device < devices_of(table); ++device) {
-    bool back = false;
-    for (Action const& action : row_of(table, device)) {
-      if (back && action.kind == ActionKind::forward) {
-        return false;
-      }
-      back =
-          back || action.kind == ActionKind::backward || action.kind == ActionKind::input_gradient;
-    }
-  }
-  return true;
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/step_rules.hpp
-
-/// @file
-/// StepRules: what a synchronous step is besides its passes: how many replicas sum their gradients,
-/// and how two models are kept together. What follows from them stands here once.
-
-namespace tandem {
-
-struct StepRules {
-  int replicas = 1;  ///< of all devices of the map; the rows of each are the same
-  Averaging averaging{};
-  /// Of each device: the stages of its buckets of gradients, in the order of their reduction. Null:
-  /// a bucket a stage, in the order in which backward ends them, the second copy of a part first.
-  std::span<int const> const* buckets = nullptr;
-  /// Whether devices share a parameter, whose gradients they add when all rows have ended.
-  bool ties = false;
-  /// Ranks that share each device's part of the model, whose rows are the same.
-  int slices = 1;
-  /// Chunks of time of each microbatch, see chunked().
-  int chunks = 1;
-
-  [[nodiscard]] constexpr bool keeps_two() const { return averaging.keeps_two(); }
-  /// Whether gradients are summed, over replicas or over the copies of a part.
-  [[nodiscard]] constexpr bool sums_gradients(StageMapView const& map) const {
-    return replicas * (keeps_two() ? 1 : map.copies) > 1;
-  }
-  [[nodiscard]] constexpr bool sums_losses(StageMapView const& map) const {
-    return replicas * map.devices * slices > 1;
-  }
-  /// Whether the norm of all gradients is: two models have one each.
-  [[nodiscard]] constexpr bool sums_norm(StageMapView const& map) const {
-    return map.devices * slices > 1 && !keeps_two();
-  }
-
-  /// Calls f(stage, bucket) for each bucket of a device.
-  template <class F>
-  constexpr void each_bucket(StageMapView const& map, int device, F const& f) const {
-    int bucket = 0;
-    if (buckets != nullptr) {
-      for (int const stage : buckets[device]) {
-        f(stage, bucket++);
-      }
-      return;
-    }
-    for (int part = map.parts() - 1; part >= 0; --part) {
-      for (int s = map.stages - map.parts() + part; s >= 0; s -= map.parts()) {
-        if (map.device[s] == device) {
-          f(s, bucket++);
-        }
-      }
-    }
-  }
-};
-
-/// Whether a device reduces a part's gradients over its copies and replicas as soon as it ends the
-/// part; else it begins with all of them, the last part first, where it awaits its first bucket.
-/// A device in the middle that has both copies of a part adds them up before.
-/// @param reduces_early  of row_order() of the table
-constexpr bool begins_gradients_early(StageMapView const& map, StepRules const& rules,
-                                      bool reduces_early, int device) {
-  bool const middle = !rules.keeps_two() && map.devices % 2 == 1 && device == map.devices / 2;
-  return map.copies == 1 || (reduces_early && !middle);
-}
-
-/// The lowest stage of a device, of which its update is if it has one in all.
-constexpr int first_stage(StageMapView const& map, int device) {
-  int stage = 0;
-  while (stage + 1 < map.stages && map.device[stage] != device) {
-    ++stage;
-  }
-  return stage;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a row of a model with two copies depends on besides itself: how the other rows go.
-struct RowOrder {
-  /// Whether the gradients of a part are reduced on the way, when its copies end.
-  bool reduces_early = true;
-  /// Whether each stage of two models is updated when it ends: all losses are known by then, and no
-  /// gradient of replicas is on its way.
-  bool updates_early = false;
-};
-
-namespace detail {
-
-/// Writes one row into sink(action).
-template <class Sink>
-class RowCompletion {
- public:
-  constexpr RowCompletion(ActionSpan row, StageMapView const& map, StepRules const& rules,
-                          RowOrder order, int device, Sink& sink)
-      : row_{row},
-        map_{map},
-        rules_{rules},
-        order_{order},
-        device_{device},
-        first_stage_{first_stage(map, device)},
-        ends_{row, map},
-        updated_{map.stages},
-        sink_{sink} {}
-
-  constexpr void write() {
-    for (int i = 0; i < row_.size; ++i) {
-      sink_(row_.data[i]);
-      if (map_.devices == 1) {
-        if (ends_.last_forward() == i) {
-          begin_losses();
-        }
-      } else if (order_.updates_early) {
-        add_behind(i);
-      }
-    }
-    if (rules_.sums_gradients(map_)) {
-      rules_.each_bucket(map_, device_, [this](int stage, int bucket) {
-        add(ActionKind::reduce_gradient, stage, bucket);
-      });
-    }
-    await_losses();
-    if (rules_.sums_norm(map_)) {
-      add(ActionKind::reduce_norm, first_stage_);
-    }
-    if (rules_.keeps_two()) {
-      end_two_models();
-    } else {
-      add(ActionKind::update, first_stage_);
-    }
-  }
-
- private:
-  constexpr void add(ActionKind kind, int stage, int index = 0) {
-    sink_(Action{.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index});
-  }
-
-  // What stands behind the i-th action: or, if that is a pass whose result is sent, behind the
-  // message, so that the receiver does not wait.
-  constexpr void add_behind(int i) {
-    Action const& action = row_.data[i];
-    if (is_compute(action.kind)) {
-      last_forward_ = ends_.last_forward() == i || last_forward_;
-      ended_ = ends_.ends_stage(row_, i) ? action.stage : ended_;
-    }
-    Action const* const next = i + 1 < row_.size ? row_.data + i + 1 : nullptr;
-    bool const sends =
-        next != nullptr && next->stage == action.stage &&
-        (next->kind == ActionKind::send_forward || next->kind == ActionKind::send_backward);
-    if (!sends && std::exchange(last_forward_, false)) {
-      begin_losses();
-    }
-    if (!sends && ended_ >= 0) {
-      await_losses();
-      update(std::exchange(ended_, -1));
-    }
-  }
-
-  constexpr void begin_losses() {
-    if (rules_.sums_losses(map_) && !std::exchange(began_losses_, true)) {
-      add(ActionKind::begin_loss, first_stage_);
-    }
-  }
-  constexpr void await_losses() {
-    begin_losses();
-    if (rules_.sums_losses(map_) && !std::exchange(awaited_losses_, true)) {
-      add(ActionKind::await_loss, first_stage_);
-    }
-  }
-
-  constexpr void update(int stage) {
-    if (rules_.averaging.overlapped) {
-      add(ActionKind::exchange, stage);
-    }
-    add(ActionKind::update, stage);
-    updated_[updates_++] = stage;
-  }
-
-  constexpr void end_two_models() {
-    for (int part = map_.parts() - 1; !order_.updates_early && part >= 0; --part) {
-      for (int s = part; s < map_.stages; s += map_.parts()) {
-        if (map_.device[s] == device_) {
-          update(s);
-        }
-      }
-    }
-    for (int i = 0; !rules_.averaging.overlapped && i < updates_; ++i) {
-      add(ActionKind::exchange, updated_[i]);
-    }
-  }
-
-  ActionSpan row_;
-  StageMapView const& map_;
-  StepRules const& rules_;
-  RowOrder order_;
-  int device_;
-  int first_stage_;
-  RowEnds ends_;
-  Scratch<int> updated_;  // stages, in the order of their updates
-  int updates_ = 0;
-  bool began_losses_ = false;
-  bool awaited_losses_ = false;
-  bool last_forward_ = false;  // was the last pass
-  int ended_ = -1;             // the stage of which the last pass was the last, or -1
-  Sink& sink_;
-};
-
-}  // namespace detail
-
-/// Calls sink(action) for the whole row of a device.
-/// @param table  lowered: passes and messages
-/// @param order  row_order() of the table
-template <class Table, class Sink>
-constexpr void complete_row(Table const& table, StageMapView const& map, StepRules const& rules,
-                            RowOrder order, int device, Sink& sink) {
-  detail::RowCompletion<Sink>{row_of(table, device), map, rules, order, device, sink}.write();
-}
-
-/// The same for an evaluation or a prediction: the forward passes, then the sum of the losses.
-template <class Table, class Sink>
-constexpr void complete_forward_row(Table const& table, StageMapView const& map,
-                                    StepRules const& rules, int device, Sink& sink) {
-  for (Action const& action : row_of(table, device)) {
-    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-        action.kind == ActionKind::receive_forward) {
-      sink(action);
-    }
-  }
-  for (ActionKind const kind : {ActionKind::begin_loss, ActionKind::await_loss}) {
-    if (rules.sums_losses(map)) {
-      sink(Action{.kind = kind, .stage = static_cast<std::int16_t>(first_stage(map, device))});
-    }
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/schedule/table/row_order.hpp
-
-/// @file
-/// row_order(): whether the two copies of a model may be reduced, or updated, as they end.
-
-// ---- tandem/schedule/verify/step_run.hpp
-
-/// @file
-/// StepRun: whether messages and collectives of a whole step wait for each other forever.
-
-// ---- tandem/schedule/time/message_clocks.hpp
-
-/// @file
-/// MessageClocks: when each message of a simulated step is sent, arrives and is taken.
-
-namespace tandem::detail {
-
-/// Where a device is: the next action of its row, and of a send or receive the next edge.
-struct Cursor {
-  int next = 0;
-  int edge = -1;         // meant only where moving
-  bool moving = false;   // some messages of the action are moved, or offered
-  bool offered = false;  // at depth 0: sent, and not yet taken
-  Ticks clock = 0;
-};
-
-/// Messages of one link and direction, in the order in which they are sent; they lie from `first`.
-struct ClockedChannel {
-  int first = 0;
-  int all = 0;
-  int sent = 0;
-  int received = 0;
-};
-
-struct MessageTimes {
-  Ticks arrival = 0;
-  Ticks taken = 0;
-};
-
-constexpr bool is_send(ActionKind kind) {
-  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
-}
-
-constexpr Ticks later(Ticks a, Ticks b) { return a > b ? a : b; }
-
-/// An action of stages that exist, and of a microbatch that may.
-constexpr bool is_known(Action const& action, StageMapView const& map) {
-  return action.stage >= 0 && action.stage < map.stages && action.index >= 0;
-}
-
-class MessageClocks {
- public:
-  template <class Table>
-  constexpr MessageClocks(Table const& table, StageMapView const& map, StageEdges const& edges,
-                          Ticks transfer, int depth)
-      : map_{map},
-        edges_{edges},
-        transfer_{transfer},
-        depth_{depth},
-        channel_{2 * map.links},
-        message_{count(table)} {}
-
-  /// Whether there are any messages: else passes wait for passes.
-  [[nodiscard]] constexpr bool any() const { return any_; }
-
-  /// Moves the messages of a send or receive as far as that is possible, and the clock to when the
-  /// last one is moved. @returns whether all are; sets @p progress if one was moved or offered
-  constexpr bool move(Action const& action, Cursor& cursor, bool& progress) {
-    if (!cursor.moving) {
-      cursor.edge = first_edge(action);
-      cursor.moving = true;
-    }
-    for (; cursor.edge >= 0; cursor.edge = edge_behind(action, cursor.edge)) {
-      ClockedChannel& channel = channel_of(action, cursor.edge);
-      if (is_send(action.kind) ? !send(channel, cursor, progress) : !receive(channel, cursor)) {
-        return false;
-      }
-      progress = true;
-    }
-    cursor.moving = false;
-    return true;
-  }
-
- private:
-  template <class Table>
-  constexpr int count(Table const& table) {
-    for (int d = 0; d < devices_of(table); ++d) {
-      for (Action const& action : row_of(table, d)) {
-        any_ = any_ || is_message(action.kind);
-        bool const sends = is_send(action.kind) && is_known(action, map_);
-        for (int e = sends ? first_edge(action) : -1; e >= 0; e = edge_behind(action, e)) {
-          ++channel_of(action, e).all;
-        }
-      }
-    }
-    int all = 0;
-    for (int c = 0; c < 2 * map_.links; ++c) {
-      channel_[c].first = all;
-      all += channel_[c].all;
-    }
-    return all;
-  }
-
-  // The edges of an action's messages lead into its stage, or else out of it.
-  static constexpr bool leads_in(ActionKind kind) {
-    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
-  }
-
-  constexpr int first_edge(Action const& action) const {
-    return (leads_in(action.kind) ? edges_.crossing_in : edges_.crossing_out)[action.stage];
-  }
-
-  constexpr int edge_behind(Action const& action, int edge) const {
-    return (leads_in(action.kind) ? edges_.next_in : edges_.next_out)[edge];
-  }
-
-  constexpr ClockedChannel& channel_of(Action const& action, int edge) {
-    bool const gradients =
-        action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
-    return channel_[2 * map_.edge[edge].link + (gradients ? 1 : 0)];
-  }
-
-  constexpr bool send(ClockedChannel& channel, Cursor& cursor, bool& progress) {
-    if (!cursor.offered) {
-      int const before = channel.sent - depth_;  // what must be taken to make a place
-      if (depth_ > 0 && before >= 0) {
-        if (channel.received <= before) {
-          return false;
-        }
-        cursor.clock = later(cursor.clock, message_[channel.first + before].taken);
-      }
-      message_[channel.first + channel.sent++].arrival = cursor.clock + transfer_;
-      cursor.offered = depth_ <= 0;
-      progress = true;
-    }
-    if (cursor.offered && channel.received == channel.sent) {
-      cursor.clock = later(cursor.clock, message_[channel.first + channel.sent - 1].taken);
-      cursor.offered = false;
-    }
-    return !cursor.offered;
-  }
-
-  constexpr bool receive(ClockedChannel& channel, Cursor& cursor) {
-    if (channel.received == channel.sent) {
-      return false;
-    }
-    MessageTimes& message = message_[channel.first + channel.received++];
-    cursor.clock = later(cursor.clock, message.arrival);
-    message.taken = cursor.clock;
-    return true;
-  }
-
-  StageMapView map_;
-  StageEdges const& edges_;
-  Ticks transfer_;
-  int depth_;
-  bool any_ = false;
-  Scratch<ClockedChannel> channel_;  // (link, direction)
-  Scratch<MessageTimes> message_;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem::detail {
-
-/// Runs the rows with a collective blocking until all its devices are there, as the strictest
-/// transport does; so devices that meet two collectives in two orders wait forever.
-///
-/// A sum of losses, or of norms, is one of all devices, where its action stands. That of a part's
-/// gradients is one of the devices that have a copy of it: where a device ends its stage, or
-/// where it awaits its first bucket all parts, the last first. An average is one of the two devices
-/// that have the two copies, where they update them; overlapped ones begin with the row, in one
-/// order on all devices. Replicas run the same rows: they meet wherever one of them comes.
-/// @pre the passes and messages pass verify(), the tail of each row TailOfRow
-template <class Table>
-class StepRun {
- public:
-  constexpr StepRun(Table const& table, StageMapView const& map, StepRules const& rules,
-                    bool reduces_early, int microbatches, int depth)
-      : table_{table},
-        map_{map},
-        rules_{rules},
-        reduces_early_{reduces_early},
-        microbatches_{microbatches},
-        depth_{depth},
-        edges_{map},
-        channels_{map, microbatches, depth, rules.chunks},
-        device_{map.devices},
-        last_{map.stages, -1},
-        bucketed_{map.stages},
-        group_{2 + 2 * std::int64_t{map.parts()}} {
-    for (int d = 0; d < map.devices; ++d) {
-      RowEnds const ends{row_of(table, d), map};
-      for (int s = 0; s < map.stages; ++s) {
-        last_[s] = map.device[s] == d ? ends.last(s) : last_[s];
-      }
-      rules.each_bucket(map, d, [this](int stage, int) { ++bucketed_[stage]; });
-    }
-  }
-
-  constexpr Verdict run() {
-    for (int s = 0; sums_copies() && s < map_.stages; ++s) {
-      if (bucketed_[s] != bucketed_[part(s)]) {
-        return {.flaw = Flaw::unsound_rules, .rank = map_.device[s]};
-      }
-    }
-    for (bool progress = true; progress;) {
-      progress = false;
-      for (int d = 0; d < map_.devices; ++d) {
-        progress = run_device(d) || progress;
-      }
-    }
-    for (int d = 0; d < map_.devices; ++d) {
-      if (device_[d].at < row_of(table_, d).size) {
-        return stuck(d);
-      }
-    }
-    return {};
-  }
-
- private:
-  /// Where a device is.
-  struct Place {
-    int at = 0;     // its next action
-    int edge = -1;  // of that the next message, where moving
-    bool moving = false;
-    bool offered = false;  // at depth 0: sent, and not yet taken
-    int met = 0;           // of that the collectives gone through
-    bool waits = false;    // in the next one
-  };
-
-  // Collectives, as indices of group_: losses, norms, then gradients and averages of each part.
-  static constexpr int losses = 0;
-  static constexpr int norms = 1;
-  constexpr int gradients(int part) const { return 2 + part; }
-  constexpr int average(int part) const { return 2 + map_.parts() + part; }
-
-  constexpr int part(int stage) const { return stage % map_.parts(); }
-
-  // The device's stage of this part and the first such copy; -1 if there is none.
-  constexpr int own_stage(int d, int part) const {
-    for (int s = part; s < map_.stages; s += map_.parts()) {
-      if (map_.device[s] == d) {
-        return s;
-      }
-    }
-    return -1;
-  }
-
-  constexpr bool in_group(int d, int collective) const {
-    return collective < 2 || own_stage(d, (collective - 2) % map_.parts()) >= 0;
-  }
-  constexpr int size(int collective) const {
-    int count = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      count += in_group(d, collective) ? 1 : 0;
-    }
-    return count;
-  }
-
-  constexpr bool sums_copies() const { return map_.copies > 1 && !rules_.keeps_two(); }
-
-  // The k-th collective that the device begins with its action; -1 if there is none.
-  constexpr int collective(int d, Action const& action, int at, int k) const {
-    if (action.kind == ActionKind::begin_loss || action.kind == ActionKind::reduce_norm) {
-      return k > 0 ? -1 : action.kind == ActionKind::begin_loss ? losses : norms;
-    }
-    if (action.kind == ActionKind::update) {
-      bool const meets = rules_.keeps_two() && !rules_.averaging.overlapped && k == 0 &&
-                         size(average(part(action.stage))) > 1;
-      return meets ? average(part(action.stage)) : -1;
-    }
-    if (!sums_copies()) {
-      return -1;
-    }
-    if (begins_gradients_early(map_, rules_, reduces_early_, d)) {
-      bool const meets = is_compute(action.kind) && last_[action.stage] == at && k == 0 &&
-                         bucketed_[action.stage] != 0;
-      return meets ? gradients(part(action.stage)) : -1;
-    }
-    for (int p = map_.parts() - 1;
-         action.kind == ActionKind::reduce_gradient && action.index == 0 && p >= 0; --p) {
-      int const own = own_stage(d, p);
-      if (own >= 0 && bucketed_[own] != 0 && k-- == 0) {
-        return gradients(p);
-      }
-    }
-    return -1;
-  }
-
-  constexpr bool run_device(int d) {
-    ActionSpan const row = row_of(table_, d);
-    Place& place = device_[d];
-    bool progress = false;
-    for (; place.at < row.size; ++place.at) {
-      Action const& action = row.data[place.at];
-      if (is_message(action.kind) ? !move(action, place, progress)
-                                  : !meet(d, action, place, progress)) {
-        break;
-      }
-      place.met = 0;
-      progress = true;
-    }
-    return progress;
-  }
-
-  constexpr bool meet(int d, Action const& action, Place& place, bool& progress) {
-    for (int c = collective(d, action, place.at, place.met); c >= 0;
-         c = collective(d, action, place.at, place.met)) {
-      if (!place.waits) {
-        ++group_[c];
-        progress = true;
-      }
-      place.waits = group_[c] < size(c);
-      if (place.waits) {
-        return false;
-      }
-      ++place.met;
-    }
-    return true;
-  }
-
-  static constexpr bool is_forward(ActionKind kind) {
-    return kind == ActionKind::send_forward || kind == ActionKind::receive_forward;
-  }
-
-  constexpr bool move(Action const& action, Place& place, bool& progress) {
-    bool const forward = is_forward(action.kind);
-    bool const outwards = forward == is_send(action.kind);  // its edges lead to later stages
-    if (!place.moving) {
-      place.edge = (outwards ? edges_.crossing_out : edges_.crossing_in)[action.stage];
-      place.moving = true;
-    }
-    for (; place.edge >= 0;
-         place.edge = (outwards ? edges_.next_out : edges_.next_in)[place.edge]) {
-      int const channel = channels_.of(place.edge, forward);
-      if (!(is_send(action.kind) ? send(channel, place, progress) : receive(channel))) {
-        return false;
-      }
-      progress = true;
-    }
-    place.moving = false;
-    return true;
-  }
-  constexpr bool send(int channel, Place& place, bool& progress) {
-    if (!place.offered) {
-      if (channels_.full(channel)) {
-        return false;
-      }
-      channels_.send(channel, place.edge);
-      place.offered = depth_ == 0;
-      progress = true;
-    }
-    place.offered = place.offered && !channels_.empty(channel);
-    return !place.offered;
-  }
-  constexpr bool receive(int channel) {
-    if (channels_.empty(channel)) {
-      return false;
-    }
-    channels_.take(channel);
-    return true;
-  }
-
-  /// What a device that waits is waiting for, in whose row.
-  struct Wanted {
-    int device;
-    Action action;
-  };
-
-  constexpr Wanted wanted(int d) const {
-    Place const& place = device_[d];
-    Action const& action = row_of(table_, d).data[place.at];
-    if (!is_message(action.kind)) {
-      return wanted_of_group(d, collective(d, action, place.at, place.met));
-    }
-    bool const forward = is_forward(action.kind);
-    bool const sends = is_send(action.kind);
-    int const e = sends ? channels_.next(channels_.of(place.edge, forward)) : place.edge;
-    StageEdge const edge = map_.edge[e];
-    std::int16_t const stage = forward == sends ? edge.to : edge.from;
-    int const index = map_.first_microbatch(edge.from, microbatches_) + channels_.taken(e, forward);
-    ActionKind const kind =
-        forward ? (sends ? ActionKind::receive_forward : ActionKind::send_forward)
-                : (sends ? ActionKind::receive_backward : ActionKind::send_backward);
-    return {map_.device[stage], {.kind = kind, .stage = stage, .index = index}};
-  }
-
-  // The first device of the group that is not there, and where it would be.
-  constexpr Wanted wanted_of_group(int d, int wanted) const {
-    for (int other = 0; other < map_.devices; ++other) {
-      ActionSpan const row = row_of(table_, other);
-      for (int i = device_[other].at; other != d && i < row.size; ++i) {
-        bool const there = i == device_[other].at;
-        for (int k = there ? device_[other].met + (device_[other].waits ? 1 : 0) : 0;; ++k) {
-          int const c = collective(other, row.data[i], i, k);
-          if (c == wanted) {
-            return {other, row.data[i]};
-          }
-          if (c < 0) {
-            break;
-          }
-        }
-      }
-    }
-    return {d, {}};
-  }
-
-  constexpr Verdict stuck(int d) const {
-    for (int i = 0; i < map_.devices; ++i) {  // each waits for another: on to those in a circle
-      d = wanted(d).device;
-    }
-    Wanted const other = wanted(d);
-    return {.flaw = Flaw::deadlock,
-            .rank = d,
-            .position = device_[d].at,
-            .action = row_of(table_, d).data[device_[d].at],
-            .other = other.action,
-            .other_rank = other.device,
-            .waiting = row_of(table_, other.device).data[device_[other.device].at],
-            .depth = depth_};
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  StepRules const& rules_;
-  bool reduces_early_;
-  int microbatches_;
-  int depth_;
-  StageEdges edges_;
-  Channels channels_;
-  Scratch<Place> device_;
-  Scratch<int> last_;      // pass of each stage
-  Scratch<int> bucketed_;  // buckets of each stage
-  Scratch<int> group_;     // how many devices have come to each collective
-};
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-namespace detail {
-
-/// Whole rows, one behind the other.
-class CompletedRows {
- public:
-  template <class Table>
-  constexpr CompletedRows(Table const& table, StageMapView const& map, StepRules const& rules,
-                          RowOrder order)
-      : devices_{map.devices}, begin_{map.devices + 1}, action_{count(table, map, rules, order)} {
-    Action* next = action_.data();
-    for (int d = 0; d < map.devices; ++d) {
-      auto sink = [&next](Action const& action) { *next++ = action; };
-      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
-    }
-  }
-
-  friend constexpr ActionSpan row_of(CompletedRows const& rows, int device) {
-    return {rows.action_.data() + rows.begin_[device],
-            rows.begin_[device + 1] - rows.begin_[device]};
-  }
-  friend constexpr int devices_of(CompletedRows const& rows) { return rows.devices_; }
-
- private:
-  template <class Table>
-  constexpr int count(Table const& table, StageMapView const& map, StepRules const& rules,
-                      RowOrder order) {
-    int all = 0;
-    for (int d = 0; d < map.devices; ++d) {
-      auto sink = [&all](Action const&) { ++all; };
-      RowCompletion{row_of(table, d), map, rules, order, d, sink}.write();
-      begin_[d + 1] = all;
-    }
-    return all;
-  }
-
-  int devices_;
-  Scratch<int> begin_;
-  Scratch<Action> action_;
-};
-
-/// Whether the rows, completed in this order, run even where a collective blocks.
-template <class Table>
-constexpr bool runs_in_order(Table const& table, StageMapView const& map,
-                             Averaging const& averaging, RowOrder order) {
-  StepRules const rules{.averaging = averaging};
-  CompletedRows const rows{table, map, rules, order};
-  return static_cast<bool>(
-      StepRun<CompletedRows>{rows, map, rules, order.reduces_early, map.copies, 1}.run());
-}
-
-}  // namespace detail
-
-/// Of two copies each may be reduced, or updated and exchanged, as it ends only if all devices end
-/// later parts of the model before others, and if no device then waits forever for one that waits
-/// for its message; else that is done when the rows end.
-///
-/// Cost: linear in the actions of all rows.
-template <class Table>
-constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRules const& rules) {
-  if (map.copies == 1) {
-    return {};
-  }
-  RowOrder order{.reduces_early = ends_from_last(table, map)};
-  if (rules.keeps_two()) {
-    order.updates_early =
-        order.reduces_early && rules.replicas == 1 && !rules.ties && goes_forward_first(table);
-    order.updates_early =
-        order.updates_early && detail::runs_in_order(table, map, rules.averaging, order);
-  } else {
-    order.reduces_early =
-        order.reduces_early && detail::runs_in_order(table, map, rules.averaging, order);
-  }
-  return order;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
-/// imported.
-struct RankPlan {
-  Batching batching{};
-  std::vector<Action> training{};  ///< ends with an `end`
-  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
-  bool reduces_early = true;       ///< gradients, when their stage ends
-  bool updates_early = false;      ///< a stage of two models, when it ends
-  std::vector<StageLife> stages{};
-};
-
-/// What a device's plan depends on besides the table.
-struct RankPlanTask {
-  StageMapView map{};
-  int device = 0;
-  int replicas = 1;
-  Averaging averaging{};
-  std::span<LocalStage const> stages{};
-  std::span<int const> bucket_stage{};  ///< of each bucket of gradients
-  bool ties = false;                    ///< devices share a parameter
-  int slices = 1;                       ///< ranks that share each device's part
-  /// row_order() where the model has two copies; a program without them does not compile it.
-  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
-};
-
-namespace detail {
-
-template <class Whole>
-decltype(RankPlanTask::order) order_of() {
-  return nullptr;
-}
-template <class Whole>
-  requires(Whole::map.copies > 1)
-decltype(RankPlanTask::order) order_of() {
-  return row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
-}
-
-}  // namespace detail
-
-/// That of device @p Program::device. Code that runs once takes such values and not the type, or
-/// each device of each strategy would be compiled for itself.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Program>
-RankPlanTask rank_plan_task(int replicas = Program::Program::batching.replicas) {
-  using Whole = typename Program::Program;
-  return {.map = Whole::map,
-          .device = Program::device,
-          .replicas = replicas,
-          .averaging = Whole::averaging,
-          .stages = Program::stages.stage,
-          .bucket_stage = {Program::layout.bucket_stage,
-                           static_cast<std::size_t>(Program::layout.buckets)},
-          .ties = Whole::ties.crosses(),
-          .slices = Whole::slices,
-          .order = detail::order_of<Whole>()};
-}
-
-/// The strategy's batching, with the microbatches of an imported table if there are any.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Whole>
-TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
-  Batching batching = Whole::batching;
-  if (Whole::any_replicas) {
-    batching.replicas = replicas;
-    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
-    batching.leaves = detail::leaves_of_replica(batching);
-  } else if (microbatches > 0) {
-    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
-      batching.leaves = batching.reproducible ? microbatches : 1;
-    }
-    batching.microbatches = microbatches;
-  }
-  return batching;
-}
-
-/// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
-TANDEM_ONCE TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
-                                             std::vector<std::span<int const>>& buckets);
-
-/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
-/// over chunks of time and their messages are numbered by their chunks.
-/// @param table     lowered
-/// @param batching  with as many microbatches as @p table has
-TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
-                                                Batching const& batching);
-
-/// The plan of device @p Program::device.
-/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
-/// @param replicas  as batching_with()
-template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
-                                    int replicas = 1) {
-  using Whole = typename Program::Program;
-  Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
-                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
-}
-
-/// The plan of a device of an asynchronous pipeline.
-///
-/// No rows, since the device never comes to the end of one: each_action() says what it does next.
-template <class Program>
-RankPlan make_asynchronous_plan(int microbatches) {
-  LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching_with<typename Program::Program>(microbatches),
-          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE StepRules step_rules(RankPlanTask const& task,
-                                 std::vector<std::span<int const>>& buckets) {
-  buckets.assign(static_cast<std::size_t>(task.map.devices), {});
-  buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
-  return {.replicas = task.replicas,
-          .averaging = task.averaging,
-          .buckets = buckets.data(),
-          .ties = task.ties,
-          .slices = task.slices};
-}
-
-TANDEM_ONCE RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
-                                    Batching const& batching) {
-  std::vector<std::span<int const>> buckets;
-  StepRules const rules = step_rules(task, buckets);
-  RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
-  RankPlan plan{.batching = batching,
-                .reduces_early = order.reduces_early,
-                .updates_early = order.updates_early};
-  auto const numbered = [&batching](Action action) {
-    if (batching.chunks > 1) {
-      action.index = chunk_of(action.kind, action.index, batching.chunks);
-    }
-    return action;
-  };
-  auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
-  complete_row(table, task.map, rules, order, task.device, training);
-  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
-  complete_forward_row(table, task.map, rules, task.device, forward);
-  Action const end{.kind = ActionKind::end,
-                   .stage = static_cast<std::int16_t>(first_stage(task.map, task.device))};
-  training(end);
-  forward(end);
-  int const held = held_gradients(table, task.device, task.map, task.stages, batching.passes());
-  for (LocalStage const& own : task.stages) {
-    int const deferred = std::max(held, deferred_microbatches(table, task.map, own.id));
-    plan.stages.push_back(
-        {.first = own.first,
-         .last = own.last,
-         .live = whole_chunks(live_microbatches(table, task.map, own.id), batching.chunks),
-         .deferred = whole_chunks(deferred, batching.chunks),
-         .first_microbatch = task.map.first_microbatch(own.id, batching.passes())});
-  }
-  return plan;
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
 /// One row, with samples in all microbatches and in every other one.
 /// @param table_of  table_of(m): the number of microbatch m's table
 /// @return true
@@ -54603,58 +54763,6 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/asynchronous_tick.hpp
-
-/// @file
-/// each_action: what a stage of an asynchronous pipeline does in one round, derived from its rule.
-
-namespace tandem {
-
-/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
-/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
-/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
-///
-/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
-/// their types reach. asynchronous_table() has the same rows as a table.
-template <class F>
-constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
-                           F const& f) {
-  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
-    f(Action{.kind = kind,
-             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
-             .stage = static_cast<std::int16_t>(stage),
-             .index = static_cast<std::int32_t>(index)},
-      index);
-  };
-  bool const first = stage == 0;
-  bool const last = stage + 1 == rule.devices;
-  if (g < all) {
-    if (!first) {
-      act(ActionKind::receive_forward, g);
-    }
-    act(ActionKind::forward, g, rule.forward_version(stage, g));
-    if (!last) {
-      act(ActionKind::send_forward, g);
-    }
-  }
-  std::int64_t const late = g - rule.delay(stage);
-  if (late < 0 || late >= all) {
-    return;
-  }
-  if (!last) {
-    act(ActionKind::receive_backward, late);
-  }
-  act(ActionKind::backward, late, rule.backward_version(stage, late));
-  if (!first) {
-    act(ActionKind::send_backward, late);
-  }
-  if ((late + 1) % rule.microbatches == 0) {
-    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
-  }
-}
-
-}  // namespace tandem
-
 // ---- tandem/engine/rank/microbatch_passes.hpp
 
 /// @file
@@ -54663,1649 +54771,7 @@ constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, st
 // ---- tandem/engine/rank/rank_parts.hpp
 
 /// @file
-/// RankParts: what a rank is composed of, whichever way it goes through its actions.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/links/bucket_sums.hpp
-
-/// @file
-/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
-/// order or in a fixed one. Each of these is a type; where nothing is summed nothing is compiled.
-
-namespace tandem {
-
-namespace detail {
-
-/// Whether gradients can be added in a fixed order where an all-reduce alone has none.
-template <class Communicator, class Element, class Stream>
-inline constexpr bool adds_in_order = requires(Communicator& group, std::span<Element const> in,
-                                               std::span<Element> out, std::span<std::byte> scratch,
-                                               Stream& stream, Label label) {
-  all_reduce_ordered(group, in, out, Sum{}, scratch, stream, label);
-};
-
-template <class Communicator, class Element, class Stream>
-inline constexpr bool scatters_in_order = requires(Communicator& group, std::span<Element const> in,
-                                                   std::span<Element> out,
-                                                   std::span<std::byte> scratch, Stream& stream,
-                                                   Label label) {
-  reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
-};
-
-/// @p data becomes its sum over the ranks by all_reduce_ordered(), which the backend has.
-/// @param op  Sum, or one that rounds
-template <class Communicator, class E, class Op, class Stream>
-void add_in_order(Communicator& group, std::span<E> data, Op op, std::span<std::byte> scratch,
-                  Stream& stream, Label label) {
-  static_assert(adds_in_order<Communicator, E, Stream>,
-                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
-                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
-                "Reproducible out");
-  if constexpr (adds_in_order<Communicator, E, Stream>) {
-    all_reduce_ordered(group, std::span<E const>{data}, data, op, scratch, stream, label);
-  }
-}
-
-/// Queues the collective @p f on the communication stream; @p mark stands behind it.
-template <class Device, class F>
-void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
-                      typename Device::Mark& mark, F const& f) {
-  device.begin_on(device.communication);
-  tracer.collective(device, label, f);
-  device.mark_on(device.communication, mark);
-}
-
-/// A sum as the communicator makes it.
-template <class Program, class Backend, class Communicator>
-struct PlainSum {
-  PlainSum(typename Backend::Device& /*device*/, int /*replicas*/) {}
-
-  template <class E, class Stream>
-  void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
-    group.all_reduce(data, data, Sum{}, stream, label);
-  }
-  /// Of this rank's part of the data alone.
-  template <class E, class Stream>
-  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
-               Label label) const {
-    group.reduce_scatter(data, part, Sum{}, stream, label);
-  }
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
-
-/// In an order fixed by rank, of messages, where the communicator's own has none.
-template <class Program, class Backend, class Communicator>
-class SumInOrder {
- public:
-  SumInOrder(typename Backend::Device& device, int replicas)
-      : scratch_{device, most_bytes(replicas)} {}
-
-  template <class E, class Stream>
-  void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
-    add_in_order(group, data, Sum{}, {scratch_.data(), scratch_.bytes()}, stream, label);
-  }
-  template <class E, class Stream>
-  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
-               Label label) const {
-    static_assert(scatters_in_order<Communicator, E, Stream>,
-                  "ShardedState with Reproducible<>: this communicator does not say that its "
-                  "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
-                  "ordered = true` if it does, or leave one of the two out");
-    if constexpr (scatters_in_order<Communicator, E, Stream>) {
-      reduce_scatter_ordered(group, std::span<E const>{data}, part, Sum{},
-                             {scratch_.data(), scratch_.bytes()}, stream, label);
-    }
-  }
-  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
-
- private:
-  static std::size_t most_bytes(int replicas) {
-    std::size_t most = 0;
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      most = std::max(
-          most,
-          ordered_scratch_bytes<Communicator, typename Backend::Master>(
-              static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()), replicas));
-    }
-    return most;
-  }
-
-  typename Backend::Buffer scratch_;
-};
-
-/// Gradients travel as they are kept.
-template <class Program, class Backend>
-struct ExactWire {
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-
-  explicit ExactWire(Device& /*device*/) {}
-
-  static std::span<P> sent(Device& /*device*/, P* gradients, ElementRange range) {
-    return {gradients + range.begin, static_cast<std::size_t>(range.count())};
-  }
-  static void received(Device& /*device*/, P* /*gradients*/, ElementRange /*range*/) {}
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
-
-/// Rounded to 16 bits, in memory of their own.
-template <class Program, class Backend>
-class RoundedWire {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Element =
-      std::conditional_t<Program::batching.wire == WireFormat::bfloat16, BFloat16, Float16>;
-
-  explicit RoundedWire(Device& device)
-      : rounded_{device, static_cast<std::size_t>(Program::layout.dense) * sizeof(Element)} {}
-
-  std::span<Element> sent(Device& device, P const* gradients, ElementRange range) const {
-    Element* const to = rounded_.template as<Element>() + range.begin;
-    Verbs<Backend>::cast(device, gradients + range.begin, to, range.count());
-    return {to, static_cast<std::size_t>(range.count())};
-  }
-  void received(Device& device, P* gradients, ElementRange range) const {
-    Verbs<Backend>::cast(device, rounded_.template as<Element>() + range.begin,
-                         gradients + range.begin, range.count());
-  }
-  [[nodiscard]] std::size_t bytes() const { return rounded_.bytes(); }
-
- private:
-  typename Backend::Buffer rounded_;
-};
-
-}  // namespace detail
-
-/// The sums of a device's buckets over their replicas on other devices.
-template <class Program, class Backend, class Communicator>
-class BucketSums {
- public:
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda/ordered.cuh.
-  static constexpr bool needs_order =
-      Program::batching.reproducible && !sums_in_order<Communicator>;
-  using Wire = std::conditional_t<Program::batching.wire == WireFormat::exact,
-                                  detail::ExactWire<Program, Backend>,
-                                  detail::RoundedWire<Program, Backend>>;
-  using Adds = std::conditional_t<needs_order, detail::SumInOrder<Program, Backend, Communicator>,
-                                  detail::PlainSum<Program, Backend, Communicator>>;
-
-  /// @param replicas  over which they are
-  BucketSums(Device& device, int replicas) : adds_{device, replicas}, wire_{device} {
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// Queues the sum of what has been computed of @p bucket of @p gradients.
-  /// @param part  all of it, or this rank's share, where it needs no more
-  void begin(Device& device, Communicator& group, P* gradients, int bucket, ElementRange part,
-             Tracer<Device>& tracer) {
-    ElementRange const range = bucket_range(Program::layout, bucket);
-    auto const sent = wire_.sent(device, gradients, range);
-    Label const label{"bucket", bucket};
-    detail::queue_collective(device, tracer, label, mark(bucket), [&] {
-      if constexpr (Program::state_shares > 1) {
-        if (part.count() < range.count()) {
-          adds_.scatter(group, sent,
-                        sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
-                                     static_cast<std::size_t>(part.count())),
-                        device.communication, label);
-          return;
-        }
-      }
-      adds_(group, sent, device.communication, label);
-    });
-  }
-
-  /// What is computed from now on reads the sum of @p part.
-  void await(Device& device, P* gradients, int bucket, ElementRange part) {
-    device.await_on(device.communication, mark(bucket));
-    wire_.received(device, gradients, part);
-  }
-
-  [[nodiscard]] std::size_t bytes() const { return adds_.bytes() + wire_.bytes(); }
-
- private:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
-
-  Adds adds_;
-  Wire wire_;
-  std::vector<Mark> marks_;  // of each bucket
-};
-
-/// BucketSums where no other device has the same parameters.
-template <class Backend>
-struct NoBucketSums {
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  NoBucketSums(Device& /*device*/, int /*replicas*/) {}
-
-  template <class Communicator>
-  void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,
-             ElementRange /*part*/, Tracer<Device>& /*tracer*/) {}
-  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/, ElementRange /*part*/) {}
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
-
-/// Where a device has both copies of its part of the model, and their gradients are summed: the
-/// first copy's buckets take the sum, before what other devices add to it.
-template <class Program, class Backend>
-struct TwinBuckets {
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  static constexpr bool is_second(int bucket) {
-    return Program::layout.bucket_stage[bucket] >= Program::Program::map.parts();
-  }
-  static void join(Device& device, P* gradients, int first) {
-    ElementRange const second = twin(first);
-    Verbs<Backend>::add(device, gradients + second.begin,
-                        gradients + bucket_range(Program::layout, first).begin, second.count());
-  }
-  /// The sum, to the second copy.
-  static void share(Device& device, P* gradients, int first) {
-    ElementRange const second = twin(first);
-    Verbs<Backend>::copy(device, gradients + bucket_range(Program::layout, first).begin,
-                         gradients + second.begin, second.count());
-  }
-
- private:
-  static ElementRange twin(int bucket) {
-    return bucket_range(Program::layout, Program::twin_buckets.of[bucket]);
-  }
-};
-
-/// TwinBuckets of all other devices.
-template <class Backend>
-struct NoTwinBuckets {
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  static constexpr bool is_second(int /*bucket*/) { return false; }
-  static void join(Device& /*device*/, P* /*gradients*/, int /*first*/) {}
-  static void share(Device& /*device*/, P* /*gradients*/, int /*first*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/row_sums.hpp
-
-/// @file
-/// RowSums: how the GradientRows of a bucket are added over leaves and over replicas.
-
-namespace tandem {
-
-/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
-/// itself, in the order of a dense gradient: so all have the same sum.
-///
-/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
-template <class Program, class Backend>
-class RowSums {
- public:
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr bool gathers = Program::sums_gradients;
-
-  /// @param replicas  whose gradients are added, or one
-  RowSums(Device& device, int replicas) : replicas_{replicas} {
-    for (int r = 0; gathers && r < layout.row_gradients; ++r) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// A binary counter, as GradientReduction has of buckets.
-  template <class Rows>
-  static void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) {
-    each(bucket, [&](int r) {
-      int level = 0;
-      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
-      }
-      if (index != leaves - 1) {
-        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
-      }
-    });
-  }
-
-  /// There are none.
-  template <class Rows>
-  static void clear(Device& device, Rows const& rows, int bucket) {
-    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
-  }
-
-  template <class Communicator, class Rows>
-  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
-             Tracer<Device>& tracer) {
-    if constexpr (gathers) {
-      each(bucket, [&](int r) {
-        Label const label{"rows", bucket};
-        detail::queue_collective(device, tracer, label, mark(r), [&] {
-          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
-        });
-      });
-    }
-  }
-
-  /// What is computed from now on reads the sum.
-  template <class Rows>
-  void await(Device& device, Rows const& rows, int bucket) {
-    if constexpr (gathers) {
-      each(bucket, [&](int r) {
-        device.await_on(device.communication, mark(r));
-        Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
-      });
-    }
-  }
-
- private:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
-
-  template <class F>
-  static void each(int bucket, F const& f) {
-    for (int r = 0; r < layout.row_gradients; ++r) {
-      if (layout.row_bucket[r] == bucket) {
-        f(r);
-      }
-    }
-  }
-
-  int replicas_;
-  std::vector<Mark> marks_;  // of each parameter
-};
-
-/// RowSums where no parameter has GradientRows.
-template <class Backend>
-struct NoRowSums {
-  using Device = typename Backend::Device;
-
-  NoRowSums(Device& /*device*/, int /*replicas*/) {}
-
-  static void join_tree(Device& /*device*/, auto const& /*rows*/, int /*bucket*/, int /*index*/,
-                        int /*leaves*/) {}
-  static void clear(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
-  static void begin(Device& /*device*/, auto& /*group*/, auto const& /*rows*/, int /*bucket*/,
-                    Tracer<Device>& /*tracer*/) {}
-  static void await(Device& /*device*/, auto const& /*rows*/, int /*bucket*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/scattered_buckets.hpp
-
-/// @file
-/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
-/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
-/// next bucket is made in the other slot.
-
-// ---- tandem/engine/memory/parameter_memory.hpp
-
-/// @file
-/// ParameterMemory: the parameters, gradients and optimizer states of one rank.
-
-// ---- tandem/engine/memory/row_gradients.hpp
-
-/// @file
-/// RowGradients: the memory of a rank's GradientRows.
-
-namespace tandem {
-
-/// Of each such parameter, in the order of ParameterLayout::row_parameter: what one replica makes
-/// of it, as many buffers as there are of dense gradients; what all replicas have made; their sum.
-template <class Program, class Backend>
-class RowGradients {
- public:
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  static constexpr int count = Program::layout.row_gradients;
-
-  TANDEM_COLD RowGradients(Device& device, RowGradientTask const& task) {
-    for (int r = 0; r < count; ++r) {
-      int const p = Program::layout.row_parameter[r];
-      RowGradientSize const size{Program::graph.parameter[p].parameter, task, sizeof(P)};
-      RowsTouched const touched = Program::graph.parameter[p].parameter.touched;
-      RowScratch const scratch{.keys = task.batch * touched.of_sample + touched.of_step,
-                               .most = size.most,
-                               .block = size.block,
-                               .limit = size.limit,
-                               // What is drawn for the step is added apart from what samples name.
-                               .accumulates = task.microbatches > 1 || touched.of_step > 0,
-                               .tree = task.buffers > 1,
-                               .replicas = task.replicas};
-      std::int64_t const bytes = Verbs<Backend>::row_scratch_bytes(device, scratch);
-      all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
-                      Buffer{device, static_cast<std::size_t>(size.gathered)},
-                      Buffer{device, static_cast<std::size_t>(size.sum)},
-                      Buffer{device, static_cast<std::size_t>(bytes)}});
-      Entry& own = all_.back();
-      for (int buffer = 0; buffer < task.buffers; ++buffer) {
-        own.buffer.push_back(view(own, own.own, buffer * size.block, size.most));
-        Verbs<Backend>::clear_rows(device, own.buffer.back());
-      }
-      for (int replica = 0; task.replicas > 1 && replica < task.replicas; ++replica) {
-        own.replica.push_back(view(own, own.gathered, replica * size.block, size.most));
-      }
-      own.total = task.replicas > 1 ? view(own, own.sum, 0, size.all) : own.buffer.front();
-      Verbs<Backend>::clear_rows(device, own.total);
-    }
-  }
-
-  /// Buffer 0 takes those of the leaf at work, the others wait in the tree.
-  [[nodiscard]] GradientRows<P> const& buffer(int r, int b = 0) const {
-    return entry(r).buffer[static_cast<std::size_t>(b)];
-  }
-  /// The replicas' rows, once they have come.
-  [[nodiscard]] std::vector<GradientRows<P>> const& replicas(int r) const {
-    return entry(r).replica;
-  }
-  /// The sum over all replicas, what an update reads; of one replica buffer 0.
-  [[nodiscard]] GradientRows<P> const& sum(int r) const { return entry(r).total; }
-
-  /// Buffer 0 as it is sent, and where the replicas' are received.
-  [[nodiscard]] std::span<P> sent(int r) const {
-    return {entry(r).own.template as<P>(), elements(entry(r).size.block)};
-  }
-  [[nodiscard]] std::span<P> received(int r) const {
-    return {entry(r).gathered.template as<P>(), elements(entry(r).size.gathered)};
-  }
-  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
-    std::int64_t sum = 0;
-    for (Entry const& own : all_) {
-      sum += own.size.bytes();
-    }
-    return sum;
-  }
-  [[nodiscard]] TANDEM_COLD std::int64_t scratch_bytes() const {
-    std::int64_t sum = 0;
-    for (Entry const& own : all_) {
-      sum += static_cast<std::int64_t>(own.scratch.bytes());
-    }
-    return sum;
-  }
-
- private:
-  struct Entry {
-    RowGradientSize size;
-    Buffer own;
-    Buffer gathered;
-    Buffer sum;
-    Buffer scratch;
-    std::vector<GradientRows<P>> buffer{};
-    std::vector<GradientRows<P>> replica{};
-    GradientRows<P> total{};
-  };
-
-  [[nodiscard]] Entry const& entry(int r) const { return all_[static_cast<std::size_t>(r)]; }
-  static std::size_t elements(std::int64_t bytes) {
-    return static_cast<std::size_t>(bytes) / sizeof(P);
-  }
-  static GradientRows<P> view(Entry const& own, Buffer const& buffer, std::int64_t offset,
-                              std::int64_t most) {
-    auto rows =
-        gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)), most,
-                      own.size.width);
-    rows.limit = own.size.limit;
-    rows.scratch = own.scratch.data();
-    rows.scratch_bytes = static_cast<std::int64_t>(own.scratch.bytes());
-    return rows;
-  }
-
-  std::vector<Entry> all_;
-};
-
-/// Of a device without such parameters.
-template <class P>
-struct NoRowGradients {
-  template <class Device>
-  NoRowGradients(Device& /*device*/, RowGradientTask const& /*task*/) {}
-
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Whether a backend's ops keep parameters in layouts of their own.
-template <class Backend>
-inline constexpr bool packs_weights = [] {
-  if constexpr (requires { Backend::packs_weights; }) {
-    return bool{Backend::packs_weights};
-  } else {
-    return false;
-  }
-}();
-
-/// Flat arrays in the order of the device's ParameterLayout.
-template <class Program, class Backend>
-class ParameterMemory {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Buffer = typename Backend::Buffer;
-  using Device = typename Backend::Device;
-  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
-  /// them.
-  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr auto const& places = Program::places;
-  /// Whether summed_gradients() has the rank's part alone, and kept_parameters().
-  static constexpr bool deals_gradients = Program::sharded_gradients;
-  static constexpr bool deals_parameters = Program::sharded_parameters;
-  static_assert(places.count() == 1 || !mixed, "there is one copy of rounded parameters");
-
-  using Rows = std::conditional_t<(layout.row_gradients > 0), RowGradients<Program, Backend>,
-                                  NoRowGradients<P>>;
-
-  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
-  /// @param batch, microbatches  of its microbatches the largest, and how many these are
-  /// @param replicas  where the strategy takes any number
-  ParameterMemory(Device& device, int states, int leaves, int batch, int microbatches, int replicas)
-      : waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
-        parameters_{device, bytes(Program::parameter_elements)},
-        versions_{device, bytes(layout.trained) * static_cast<std::size_t>(places.count() - 1)},
-        weights_{device,
-                 mixed ? static_cast<std::size_t>(Program::weight_elements) * sizeof(T) : 0},
-        gradients_{device, bytes(Program::gradient_elements) *
-                               (1 + static_cast<std::size_t>(waiting_leaves_))},
-        states_{device, bytes(Program::state_elements) * static_cast<std::size_t>(states)},
-        rows_{device,
-              {.batch = batch,
-               .microbatches = microbatches,
-               .replicas = Program::gradient_replicas(replicas),
-               .buffers = 1 + waiting_leaves_}} {}
-
-  /// In the order of the layout; where a rank keeps its part alone, that, then the slots.
-  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
-  /// Slot 0 or 1, where parameters are gathered.
-  [[nodiscard]] P* parameter_slot(int slot) const {
-    return parameters() + Program::state_elements + slot * Program::parameter_slot;
-  }
-  /// Frozen parameters, in the order of the layout.
-  [[nodiscard]] P* frozen() const {
-    return Program::sharded_parameters ? parameter_slot(2) : parameters() + layout.trained;
-  }
-  /// Where @p element is kept, and its neighbours of the same part.
-  /// @param lag  of the rank's part; see OwnedRange
-  [[nodiscard]] P* kept_parameters(std::int64_t element, std::int64_t lag) const {
-    return parameters() + (Program::sharded_parameters ? element - lag : element);
-  }
-  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
-  [[nodiscard]] P* version(int place) const {
-    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout.trained;
-  }
-  /// Where ops read it. Frozen parameters have no versions.
-  [[nodiscard]] P* parameter(int p, int place) const {
-    if constexpr (Program::sharded_parameters) {
-      if (std::int64_t const at = layout.offset[p]; at < layout.trained) {
-        int const bucket = bucket_of(layout, at);
-        return parameter_slot(bucket & 1) + at - layout.bucket_begin[bucket];
-      }
-      return frozen() + layout.offset[p] - layout.trained;
-    }
-    return (layout.offset[p] < layout.trained ? version(place) : parameters()) + layout.offset[p];
-  }
-  /// The same as products read it; null where ops pack it.
-  [[nodiscard]] T const* weight(int p, int place) const {
-    if constexpr (std::is_same_v<T, P>) {
-      return parameter(p, place);
-    } else if constexpr (Program::sharded_parameters) {
-      return weights() + (parameter(p, place) - parameter_slot(0));
-    } else {
-      return weights() != nullptr ? weights() + layout.offset[p] : nullptr;
-    }
-  }
-  /// The first @p count parameters of a slot, as products read them: behind what @p stream has
-  /// brought.
-  template <class Stream>
-  void round_slot(Stream& stream, int slot, std::int64_t count) const {
-    if constexpr (mixed) {
-      Verbs<Backend>::cast_on(stream, static_cast<P const*>(parameter_slot(slot)),
-                              weights() + slot * Program::parameter_slot, count);
-    }
-  }
-  /// Likewise what is frozen, where the others are in slots.
-  void round_frozen(Device& device) const {
-    if constexpr (mixed && layout.trained < layout.elements) {
-      Verbs<Backend>::cast(device, static_cast<P const*>(frozen()),
-                           weights() + 2 * Program::parameter_slot,
-                           layout.elements - layout.trained);
-    }
-  }
-  void copy_version(Device& device, int from, int to) const {
-    Verbs<Backend>::copy(device, version(from), version(to), layout.trained);
-  }
-  /// The parameters as products read them, or of a rank that keeps its part alone the slots and
-  /// what is frozen; where the types agree, the parameters themselves. Null where ops pack them.
-  [[nodiscard]] T* weights() const {
-    if constexpr (mixed) {
-      return weights_.template as<T>();
-    } else if constexpr (std::is_same_v<T, P>) {
-      return parameters();
-    } else {
-      return nullptr;
-    }
-  }
-  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
-  [[nodiscard]] P* gradients(int buffer = 0) const {
-    return gradients_.template as<P>() + buffer * layout.dense;
-  }
-  /// Where the gradients of @p bucket are made: in the array of them, or in a slot.
-  [[nodiscard]] P* made_gradients(int bucket) const {
-    return Program::sharded_gradients ? gradient_slot(bucket & 1)
-                                      : gradients() + layout.bucket_begin[bucket];
-  }
-  /// Slot 0 or 1, which stand behind this rank's part of the gradients.
-  [[nodiscard]] P* gradient_slot(int slot) const {
-    return gradients() + Program::state_elements + slot * Program::gradient_slot;
-  }
-  /// Where the sum of the gradient of @p element is, and its neighbours' of the same part.
-  /// @param lag  of the rank's part; see OwnedRange
-  [[nodiscard]] P* summed_gradients(std::int64_t element, std::int64_t lag) const {
-    return gradients() + (Program::sharded_gradients ? element - lag : element);
-  }
-  /// Gradients that are GradientRows.
-  [[nodiscard]] Rows const& rows() const { return rows_; }
-  /// Of this rank's part of each bucket, one behind the other, where Program::state_shares > 1.
-  [[nodiscard]] P* state(int s) const {
-    return states_.template as<P>() + s * Program::state_elements;
-  }
-  /// Sums of finished leaves that wait for their sibling in the tree.
-  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
-
- protected:
-  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
-  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
-  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
-  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
-  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_) + rows_.bytes(); }
-  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
-
- private:
-  static std::size_t bytes(std::int64_t elements) {
-    return static_cast<std::size_t>(elements) * sizeof(P);
-  }
-
-  int waiting_leaves_;
-  Buffer parameters_;
-  Buffer versions_;
-  Buffer weights_;
-  Buffer gradients_;
-  Buffer states_;
-  Rows rows_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/memory/bucket_gaps.hpp
-
-/// @file
-/// bucket_gaps: what of a device's buckets no parameter has, since parameters are aligned and parts
-/// of buckets are equal.
-
-namespace tandem {
-
-/// In the flat arrays, each within one bucket.
-template <int Nodes, int Parameters>
-TANDEM_COLD std::vector<ElementRange> bucket_gaps(
-    GraphView graph, ParameterLayout<Nodes, Parameters> const& layout) {
-  std::vector<ElementRange> gaps;
-  for (int p = 0; p < graph.parameters; ++p) {
-    std::int64_t const first = layout.offset[p];
-    if (first >= layout.dense) {  // gradients of rows, or none: in no bucket
-      continue;
-    }
-    std::int64_t const begin = first + graph.parameter[p].parameter.shape.elements();
-    std::int64_t end = bucket_range(layout, bucket_of(layout, first)).end;
-    for (int next = 0; next < graph.parameters; ++next) {
-      if (layout.offset[next] > first && layout.offset[next] < end) {
-        end = layout.offset[next];
-      }
-    }
-    if (begin < end) {
-      gaps.push_back({begin, end});
-    }
-  }
-  return gaps;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
-///
-/// Order: the replicas as in an all-reduce; then the microbatches, one by one.
-template <class Program, class Backend, class Communicator>
-class ScatteredBuckets {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  using Adds = typename BucketSums<Program, Backend, Communicator>::Adds;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr int shares = Program::state_shares;
-
-  /// @param tracer  outlives this
-  TANDEM_COLD ScatteredBuckets(Device& device, Tracer<Device>& tracer)
-      : adds_{device, shares},
-        tracer_{tracer},
-        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
-        gaps_{bucket_gaps(Program::graph, layout)} {}
-
-  /// What is computed from now on writes the stage's first bucket.
-  void open_stage(Device& device, Memory const& memory, int stage) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      if (layout.bucket_stage[bucket] == stage) {
-        open(device, memory, bucket);
-        return;
-      }
-    }
-  }
-
-  /// Queues the sum of @p bucket of microbatch @p microbatch over @p group, and opens the stage's
-  /// next.
-  void begin(Device& device, Communicator& group, Memory const& memory, int bucket,
-             int microbatch) {
-    Slot& slot = slot_of(bucket);
-    slot.bucket = bucket;
-    slot.rank = group.rank();
-    slot.adds = microbatch > 0;
-    Label const label{"bucket", bucket};
-    detail::queue_collective(device, tracer_, label, slot.summed, [&] {
-      adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
-    });
-    if (bucket + 1 < layout.buckets &&
-        layout.bucket_stage[bucket + 1] == layout.bucket_stage[bucket]) {
-      open(device, memory, bucket + 1);
-    }
-  }
-
-  /// What is computed from now on reads the rank's part of the sum of @p bucket.
-  void await(Device& device, Memory const& memory, int bucket) {
-    if (slot_of(bucket).bucket == bucket) {
-      take(device, memory, slot_of(bucket));
-    }
-  }
-
-  /// f(elements, their sums) of each bucket, gathered in one slot while that in the other is looked
-  /// at.
-  /// Comm: an all-gather of each bucket.
-  template <class GroupOf, class F>
-  void each_whole(Device& device, Memory const& memory, GroupOf const& group_of, F const& f) {
-    for (int bucket = 0; bucket <= layout.buckets; ++bucket) {
-      if (bucket < layout.buckets) {
-        gather(device, group_of(bucket), memory, bucket, bucket & 1);
-      }
-      if (bucket > 0) {
-        int const slot = (bucket - 1) & 1;
-        device.await_on(device.communication, slots_[slot].summed);
-        f(bucket_range(layout, bucket - 1), static_cast<P const*>(memory.gradient_slot(slot)));
-      }
-    }
-  }
-
-  /// The sum of @p bucket: in slot 0 or @p slot if it is whole there, else gathered in @p slot.
-  P* lend(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
-    if (int const other = slot_with(bucket); other >= 0 && other <= slot) {
-      return memory.gradient_slot(other);
-    }
-    gather(device, group, memory, bucket, slot);
-    device.await_on(device.communication, slots_[slot].summed);
-    return memory.gradient_slot(slot);
-  }
-  /// Keeps the part of rank @p rank of what lend() has given.
-  void take_back(Device& device, Memory const& memory, int bucket, int rank) {
-    std::span<P> const part = own(memory, bucket);
-    auto const count = static_cast<std::int64_t>(part.size());
-    Verbs<Backend>::copy(device, memory.gradient_slot(slot_with(bucket)) + rank * count,
-                         part.data(), count);
-  }
-
- private:
-  struct Slot {
-    typename Device::Mark summed;
-    int bucket = -1;    // whose sum has begun and is not yet taken
-    int rank = 0;       // of its replicas
-    bool adds = false;  // it is to be added to the rank's part
-    int whole = -1;     // the bucket whose sum was gathered there
-  };
-
-  [[nodiscard]] Slot& slot_of(int bucket) { return slots_[bucket & 1]; }
-  [[nodiscard]] int slot_with(int bucket) const {
-    return slots_[0].whole == bucket ? 0 : slots_[1].whole == bucket ? 1 : -1;
-  }
-
-  static std::span<P> made(Memory const& memory, int bucket) {
-    return {memory.made_gradients(bucket),
-            static_cast<std::size_t>(bucket_range(layout, bucket).count())};
-  }
-  // The rank's part of the array of gradients.
-  static std::span<P> own(Memory const& memory, int bucket) {
-    return {memory.gradients() + layout.bucket_begin[bucket] / shares,
-            static_cast<std::size_t>(bucket_range(layout, bucket).count() / shares)};
-  }
-  // Where a sum goes: there, or to be added there, within its slot.
-  static std::span<P> target(Memory const& memory, Slot const& slot) {
-    std::span<P> const part = own(memory, slot.bucket);
-    return slot.adds ? made(memory, slot.bucket)
-                           .subspan(static_cast<std::size_t>(slot.rank) * part.size(), part.size())
-                     : part;
-  }
-
-  void take(Device& device, Memory const& memory, Slot& slot) {
-    device.await_on(device.communication, slot.summed);
-    if (slot.adds) {
-      std::span<P> const part = own(memory, slot.bucket);
-      Verbs<Backend>::add(device, target(memory, slot).data(), part.data(),
-                          static_cast<std::int64_t>(part.size()));
-    }
-    slot.bucket = -1;
-  }
-
-  // The slot has been another bucket's: what no parameter has is 0 again.
-  void open(Device& device, Memory const& memory, int bucket) {
-    Slot& slot = slot_of(bucket);
-    if (slot.bucket >= 0) {
-      take(device, memory, slot);
-    }
-    slots_[0].whole = slots_[1].whole = -1;
-    for (ElementRange const& gap : gaps_) {
-      if (bucket_range(layout, bucket).has(gap.begin)) {
-        Verbs<Backend>::zero(
-            device, memory.made_gradients(bucket) + gap.begin - layout.bucket_begin[bucket],
-            gap.count());
-      }
-    }
-  }
-
-  void gather(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
-    Label const label{"gradients", bucket};
-    slots_[1 - slot].whole = slots_[1 - slot].whole == bucket ? -1 : slots_[1 - slot].whole;
-    slots_[slot].whole = bucket;
-    detail::queue_collective(device, tracer_, label, slots_[slot].summed, [&] {
-      group.all_gather(std::span<P const>{own(memory, bucket)},
-                       std::span<P>{memory.gradient_slot(slot), made(memory, bucket).size()},
-                       device.communication, label);
-    });
-  }
-
-  Adds adds_;
-  Tracer<Device>& tracer_;
-  Slot slots_[2];
-  std::vector<ElementRange> gaps_;  // between parameters, in the array of them
-};
-
-/// Where each rank has all gradients.
-template <class Backend>
-struct NoScatteredBuckets {
-  using Device = typename Backend::Device;
-
-  NoScatteredBuckets(Device& /*device*/, Tracer<Device>& /*tracer*/) {}
-  template <class Memory>
-  void open_stage(Device& /*device*/, Memory const& /*memory*/, int /*stage*/) {}
-  template <class Memory>
-  void await(Device& /*device*/, Memory const& /*memory*/, int /*bucket*/) {}
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
-/// stages. Buckets are reduced in the order in which backward closes them, on the communication
-/// stream, while it goes on. Where a stage's copies are on devices with different rows, that must
-/// be from the last part of the model to the first, or else they are reduced in this order when all
-/// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
-/// the sum.
-template <class Program, class Backend, class Communicator>
-class GradientReduction {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Mark = typename Device::Mark;
-  using Memory = ParameterMemory<Program, Backend>;
-  using Whole = typename Program::Program;
-  static constexpr auto const& layout = Program::layout;
-  /// Whether the device has both copies of a part whose gradients are summed.
-  static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
-  static constexpr bool has_others =
-      !Whole::sharded_gradients && (has_twins ? Whole::several_replicas : Program::sums_gradients);
-  using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
-                                  NoBucketSums<Backend>>;
-  using Twins =
-      std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
-
-  using Scattered =
-      std::conditional_t<Whole::sharded_gradients, ScatteredBuckets<Program, Backend, Communicator>,
-                         NoScatteredBuckets<Backend>>;
-  using RowGradientSums =
-      std::conditional_t<(layout.row_gradients > 0), RowSums<Program, Backend>, NoRowSums<Backend>>;
-
-  /// @param all     the group of all ranks
-  /// @param stages  of each local stage: the group of its replicas
-  /// @param plan    microbatches, leaves, and the order in which the stages end
-  /// @param tracer  outlives this
-  GradientReduction(Device& device, Communicator all, std::vector<Communicator> stages,
-                    RankPlan const& plan, Tracer<Device>& tracer)
-      : communicator_{std::move(all)},
-        stages_{std::move(stages)},
-        overlaps_{Whole::map.copies == 1 || (plan.reduces_early && !has_twins)},
-        leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
-        tracer_{&tracer},
-        summed_{device.make_mark()},
-        synchronized_{device.make_mark()},
-        alone_{Whole::any_replicas &&
-               (has_twins ? plan.batching.replicas
-                          : Program::gradient_replicas(plan.batching.replicas)) == 1},
-        sums_{device, Program::gradient_replicas(plan.batching.replicas)},
-        scattered_{device, tracer},
-        rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
-
-  /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
-  /// for its norm.
-  void begin_step(bool norm) { sums_whole_ = norm; }
-
-  /// Gradients of stage @p stage may be written from now on, from its first bucket to its last.
-  void open(Device& device, Memory const& memory, int stage) {
-    scattered_.open_stage(device, memory, stage);
-  }
-
-  /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
-  /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
-  /// rank keeps its part alone.
-  void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
-    if constexpr (Whole::sharded_gradients) {
-      scattered_.begin(device, group(bucket), memory, bucket, leaf);
-    } else {
-      if (memory.waiting_leaves() > 0) {
-        join_tree(device, memory, leaf, bucket_range(layout, bucket));
-        rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
-      }
-      if (overlaps_ && leaf == leaves_ - 1) {
-        begin(device, memory, bucket);
-      }
-    }
-  }
-
-  /// What is computed from now on reads the sum of @p bucket over all replicas.
-  void await(Device& device, Memory const& memory, int bucket) {
-    scattered_.await(device, memory, bucket);
-    if (!overlaps_ && bucket == 0) {
-      begin_in_order(device, memory);
-    }
-    if (!Twins::is_second(bucket)) {  // which gets its sum from the first
-      if (!alone() && bucket_range(layout, bucket).count() > 0) {
-        sums_.await(device, memory.gradients(), bucket, summed(bucket));
-      }
-      if (!alone()) {
-        rows_.await(device, memory.rows(), bucket);
-      }
-      Twins::share(device, memory.gradients(), bucket);
-    }
-  }
-
-  /// The gradients of @p bucket are 0.
-  void clear(Device& device, Memory const& memory, int bucket) {
-    Verbs<Backend>::zero(device, memory.made_gradients(bucket),
-                         bucket_range(layout, bucket).count());
-    rows_.clear(device, memory.rows(), bucket);
-  }
-
-  /// Where a rank keeps its part of the sums alone: f(elements, their sums) of each bucket, whole
-  /// for so long. All replicas call it. @pre all buckets were awaited
-  template <class F>
-  void each_whole(Device& device, Memory const& memory, F const& f) {
-    scattered_.each_whole(
-        device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
-  }
-
-  /// Where the sum of the gradient of @p element is, with those behind it in its bucket. Where a
-  /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
-  /// it; until the next one there. All replicas call it. @pre all buckets were awaited
-  P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
-    if constexpr (Whole::sharded_gradients) {
-      int const bucket = bucket_of(layout, element);
-      return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
-             layout.bucket_begin[bucket];
-    } else {
-      return memory.gradients() + element;
-    }
-  }
-  /// The rank's part of what was changed there.
-  void take_back(Device& device, Memory const& memory, std::int64_t element) {
-    if constexpr (Whole::sharded_gradients) {
-      int const bucket = bucket_of(layout, element);
-      scattered_.take_back(device, memory, bucket, group(bucket).rank());
-    }
-  }
-
-  /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
-  void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
-    add(device, communicator_, sums, label, summed_);
-  }
-  /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
-  /// on.
-  void pass_on(Device& device, std::span<double> data, int from, std::span<int const> to) {
-    Label const label{"tensors"};
-    detail::queue_collective(device, *tracer_, label, summed_, [&] {
-      if (from >= 0) {
-        communicator_.receive(data, from, device.communication, label);
-      }
-      for (int const peer : to) {
-        communicator_.send(std::span<double const>{data}, peer, device.communication, label);
-      }
-    });
-  }
-  void await_sums(Device& device) { device.await_on(device.communication, summed_); }
-
-  /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
-  void synchronize(Device& device, std::span<double> sums, int stage) {
-    if (alone()) {
-      return;
-    }
-    add(device, communicator(stage), sums, {"statistics"}, synchronized_);
-    device.await_on(device.communication, synchronized_);
-  }
-
-  [[nodiscard]] Communicator& communicator() { return communicator_; }
-  /// The group of the replicas of local stage @p stage.
-  [[nodiscard]] Communicator& communicator(int stage) {
-    return stages_[static_cast<std::size_t>(stage)];
-  }
-  [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
-
- private:
-  // Whether the strategy takes any number of replicas and has got one, whose sums are there.
-  [[nodiscard]] bool alone() const {
-    if constexpr (Whole::any_replicas) {
-      return alone_;
-    } else {
-      return false;
-    }
-  }
-
-  // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
-  // of them need more.
-  [[nodiscard]] ElementRange summed(int bucket) {
-    if constexpr (Program::state_shares > 1) {
-      if (!sums_whole_ && !Program::shares_bucket(bucket)) {
-        return bucket_share(layout, bucket, group(bucket).rank(), Program::state_shares);
-      }
-    }
-    return bucket_range(layout, bucket);
-  }
-
-  // Of the replicas of a bucket.
-  [[nodiscard]] Communicator& group(int bucket) {
-    return communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
-  void begin(Device& device, Memory const& memory, int bucket) {
-    if (alone()) {
-      return;
-    }
-    Communicator& replicas = group(bucket);
-    if (bucket_range(layout, bucket).count() > 0) {
-      sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
-    }
-    rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
-  }
-
-  // All buckets, from the last part of the model to the first.
-  void begin_in_order(Device& device, Memory const& memory) {
-    for (int part = Whole::map.parts() - 1; part >= 0; --part) {
-      for (int b = 0; b < layout.buckets; ++b) {
-        if (layout.bucket_stage[b] % Whole::map.parts() == part && !Twins::is_second(b)) {
-          Twins::join(device, memory.gradients(), b);
-          begin(device, memory, b);
-        }
-      }
-    }
-  }
-
-  // No order of such sums rounds.
-  void add(Device& device, Communicator& group, std::span<double> data, Label label, Mark& mark) {
-    detail::queue_collective(device, *tracer_, label, mark, [&] {
-      group.all_reduce(data, data, Sum{}, device.communication, label);
-    });
-  }
-
-  // A binary counter: leaf k joins as many waiting sums as k has trailing ones.
-  void join_tree(Device& device, Memory const& memory, int index, ElementRange range) {
-    P* const sum = memory.gradients() + range.begin;
-    int level = 0;
-    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
-      Verbs<Backend>::add(device, memory.gradients(1 + level) + range.begin, sum, range.count());
-    }
-    if (index != leaves_ - 1) {
-      Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + range.begin, range.count());
-    }
-  }
-
-  Communicator communicator_;
-  std::vector<Communicator> stages_;
-  bool overlaps_;
-  int leaves_;               // of a stage's copy
-  bool sums_whole_ = false;  // each bucket, on each rank that updates a part
-  Tracer<Device>* tracer_;
-  Mark summed_;  // losses, votes and norms
-  Mark synchronized_;
-  bool alone_;
-  Sums sums_;
-  Scattered scattered_;
-  RowGradientSums rows_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/no_links.hpp
-
-/// @file
-/// NoLinks: RankLinks where a replica is one device, which sends nothing to another one.
-
-namespace tandem {
-
-/// Nothing of links is compiled for such a strategy.
-struct NoLinks {
-  template <class Task, class Waits, class Device, class Connect, class Tracer>
-  NoLinks(Task const& /*task*/, Waits const& /*waits*/, Device& /*device*/,
-          Connect const& /*connect*/, Tracer& /*tracer*/, int /*largest*/) {}
-
-  template <class Device, class Memory, class Table>
-  void run(Device& /*device*/, Memory const& /*memory*/, Table const& /*table*/, Action /*action*/,
-           Microbatch const& /*own*/, bool /*training*/) {}
-  template <class Device>
-  void await(Device& /*device*/, ActionKind /*before*/, int /*stage*/, bool /*training*/,
-             int /*chunk*/) {}
-  template <class Device>
-  void await_all(Device& /*device*/) {}
-  [[nodiscard]] static constexpr int bytes() { return 0; }
-  template <class Device>
-  void settle(Device& /*device*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/parameter_shares.hpp
-
-/// @file
-/// ParameterShares: which part of each bucket a rank updates, and how and when the others get it.
-
-// ---- tandem/engine/memory/mirror.hpp
-
-/// @file
-/// ParameterMirror: a rank's parameters, gradients and optimizer states for the host to read and
-/// write, in the layout of the network as the user wrote it.
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
-template <class Program, class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  static constexpr bool is_memory = true;
-
-  explicit ParameterMirror(int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/memory/slot_turns.hpp
-
-/// @file
-/// SlotTurns: which buckets of parameters passes have in two slots, in turns.
-
-namespace tandem {
-
-/// Which way a pass goes through buckets: those of later layers have lower numbers.
-enum class PassDirection : int { forward = -1, backward = 1 };
-
-/// Of a rank that keeps its part of each bucket alone: bucket b is gathered in slot b mod 2, a
-/// bucket ahead of its use. Replicas without samples go through the same turns.
-class SlotTurns {
- public:
-  /// @param segment  of each node: its run that is computed again together, or -1; outlives this
-  template <int Nodes, int Parameters>
-  TANDEM_COLD SlotTurns(GraphView graph, ParameterLayout<Nodes, Parameters> const& layout,
-                        int const* segment)
-      : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
-        segment_{segment},
-        first_(stage_.size(), none),
-        last_(stage_.size(), none) {
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
-      bucket_of_.push_back(bucket);
-      if (trains) {
-        auto const b = static_cast<std::size_t>(bucket);
-        first_[b] = first_[b] == none ? n : first_[b];
-        last_[b] = n;
-      }
-    }
-  }
-
-  /// A pass begins: its first bucket is not the one before's neighbour.
-  void begin_pass() { used_ = none; }
-
-  /// Nothing is in the slots.
-  void forget() {
-    used_ = none;
-    in_slot_[0] = in_slot_[1] = none;
-  }
-
-  /// The parameters of node @p n are read next: fetch(b) of a bucket that is to be on its way from
-  /// now on, since the slot's other is behind the pass; await(b) of the one that is read. The next
-  /// in @p direction is fetched meanwhile, if it has nodes of the same run.
-  template <class Fetch, class Await>
-  void use(int n, PassDirection direction, Fetch const& fetch, Await const& await) {
-    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
-    if (bucket == none || bucket == used_) {
-      return;
-    }
-    bring(bucket, fetch);
-    await(bucket);
-    used_ = bucket;
-    int const next = bucket + static_cast<int>(direction);
-    if (next >= 0 && next < static_cast<int>(stage_.size()) && are_of_one_run(bucket, next)) {
-      bring(next, fetch);
-    }
-  }
-
- private:
-  static constexpr int none = -1;
-
-  template <class Fetch>
-  void bring(int bucket, Fetch const& fetch) {
-    if (std::exchange(in_slot_[bucket & 1], bucket) != bucket) {
-      fetch(bucket);
-    }
-  }
-
-  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
-  TANDEM_ONCE [[nodiscard]] bool are_of_one_run(int bucket, int other) const;
-
-  std::vector<int> stage_;  // of each bucket
-  int const* segment_;
-  std::vector<int> first_;  // of each bucket: the first node that has parameters there
-  std::vector<int> last_;
-  std::vector<int> bucket_of_{};  // of each node: that of its parameters
-  int in_slot_[2] = {none, none};
-  int used_ = none;  // the bucket that the pass is at
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE bool SlotTurns::are_of_one_run(int bucket, int other) const {
-  auto const run = [this](std::vector<int> const& node, int of) {
-    return segment_[node[static_cast<std::size_t>(of)]];
-  };
-  int const earlier = bucket > other ? bucket : other;
-  int const later = bucket + other - earlier;
-  return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
-         run(last_, earlier) == run(first_, later);
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// Each replica updates all parameters, and nothing is gathered.
-struct NoParameterShares {
-  static constexpr bool comes_late = false;
-  template <class Device, class Groups, class Tracer>
-  NoParameterShares(Device& /*device*/, Groups& /*groups*/, Tracer& /*tracer*/) {}
-  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
-  template <class Device, class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Device, class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {}
-  static void forget() {}
-  template <class Device>
-  static void arrive(Device& /*device*/) {}
-  [[nodiscard]] static bool arrived() { return true; }
-};
-
-/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
-/// @tparam Groups  GradientReduction, which has the groups of replicas
-template <class Program, class Backend, class Groups>
-class ParameterShares {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr int shares = Program::state_shares;
-  /// Whether what gather() began is awaited bucket by bucket, by whoever reads it first: mostly the
-  /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
-  static constexpr bool comes_late =
-      ParameterMirror<Program, Backend>::is_memory && !Program::sharded_parameters;
-
-  /// @param groups, tracer  outlive this
-  TANDEM_COLD ParameterShares(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : groups_{groups}, tracer_{tracer}, comes_(static_cast<std::size_t>(layout.buckets), false) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      marks_.push_back(device.make_mark());
-    }
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      bucket_of_.push_back(trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none);
-    }
-  }
-
-  /// This rank's part of bucket @p bucket.
-  [[nodiscard]] ElementRange own(int bucket) const {
-    return bucket_share(layout, bucket, group(bucket).rank(), shares);
-  }
-  /// Its parts of all buckets, and where their states stand.
-  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
-    std::vector<OwnedRange> list;
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      ElementRange const range = own(bucket);
-      list.push_back({range, range.begin - layout.bucket_begin[bucket] / shares});
-    }
-    return list;
-  }
-
-  /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
-  /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
-  /// nothing comes late at once. Comm: an all-gather of each bucket.
-  template <class Memory>
-  void gather(Device& device, Memory const& memory) {
-    arrive(device);
-    for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
-      begin(device, memory.parameters(), bucket, {"parameters", bucket});
-      comes_[static_cast<std::size_t>(bucket)] = true;
-    }
-    coming_ = layout.buckets;
-    if constexpr (!comes_late) {
-      arrive(device);
-    }
-  }
-  /// What is computed from now on reads and writes all parameters.
-  void arrive(Device& device) {
-    for (int bucket = layout.buckets - 1; bucket >= 0 && coming_ > 0; --bucket) {
-      arrive(device, bucket);
-    }
-  }
-  [[nodiscard]] bool arrived() const { return coming_ == 0; }
-
-  /// What is computed from now on reads the parameters of node @p n, and those of the one whose
-  /// bias it absorbs.
-  template <class Memory>
-  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
-    if (coming_ == 0) {
-      return;
-    }
-    arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
-    if (int const absorbed = Program::graph.node[n].absorbs; absorbed >= 0) {
-      arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
-    }
-  }
-
-  /// An array of the device's trained parameters, of which this rank has its own part only:
-  /// becomes whole.
-  void gather_array(Device& device, P* array, Label label) {
-    arrive(device);
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      begin(device, array, bucket, label);
-      device.await_on(device.communication, mark(bucket));
-    }
-  }
-
-  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
-  /// fail meanwhile.
-  template <class Memory>
-  TANDEM_COLD void keep(Device& device, Memory const& memory) {
-    arrive(device);
-    kept_ = Buffer{device, static_cast<std::size_t>(layout.trained) * sizeof(P)};
-    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout.trained);
-  }
-  template <class Memory>
-  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
-    arrive(device);
-    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout.trained);
-    kept_ = Buffer{device, 0};
-  }
-  /// After parameters were written.
-  static void forget() {}
-
- protected:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
-  [[nodiscard]] auto& group(int bucket) const {
-    return groups_.communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
-  }
-
- private:
-  static constexpr int none = -1;
-  using Buffer = typename Backend::Buffer;
-
-  void arrive(Device& device, int bucket) {
-    if (bucket != none && comes_[static_cast<std::size_t>(bucket)]) {
-      device.await_on(device.communication, mark(bucket));
-      comes_[static_cast<std::size_t>(bucket)] = false;
-      --coming_;
-    }
-  }
-
-  void begin(Device& device, P* array, int bucket, Label label) {
-    ElementRange const range = bucket_range(layout, bucket);
-    if (range.count() == 0) {
-      return;
-    }
-    ElementRange const part = own(bucket);
-    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
-      group(bucket).all_gather(
-          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
-          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
-          device.communication, label);
-    });
-  }
-
- protected:
-  Groups& groups_;
-  Tracer<Device>& tracer_;
-
- private:
-  std::vector<int> bucket_of_{};  // of each node: that of its parameters
-  std::vector<bool> comes_;       // the bucket is on its way
-  int coming_ = 0;                // such buckets
-  std::vector<Mark> marks_;       // of each bucket
-  Buffer kept_{};
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/parameter_slots.hpp
-
-/// @file
-/// ParameterSlots: the parameters of a rank that keeps its part of each bucket alone. What a pass
-/// reads is gathered in two slots in turns, a bucket ahead of its use.
-
-namespace tandem {
-
-/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
-/// a stage go through its buckets in one order, without samples, too.
-template <class Program, class Backend, class Groups>
-class ParameterSlots : public ParameterShares<Program, Backend, Groups> {
-  using Base = ParameterShares<Program, Backend, Groups>;
-
- public:
-  using Base::layout;
-  using Base::shares;
-  using typename Base::Device;
-  using typename Base::P;
-
-  TANDEM_COLD ParameterSlots(Device& device, Groups& groups, Tracer<Device>& tracer)
-      : Base{device, groups, tracer},
-        turns_{Program::graph, layout, Program::segments.of},
-        gathered_{device.make_mark(), device.make_mark()} {}
-
-  void begin_pass() { turns_.begin_pass(); }
-
-  /// What is computed from now on reads the parameters of node @p n, in products rounded where
-  /// these read them so.
-  template <class Memory>
-  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
-    turns_.use(
-        n, direction, [&](int bucket) { fetch(device, memory, bucket); },
-        [&](int bucket) { device.await_on(device.communication, gathered_[bucket & 1]); });
-  }
-
-  /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
-  /// may be recorded.
-  void forget() { turns_.forget(); }
-  template <class Memory>
-  void gather(Device& /*device*/, Memory const& /*memory*/) {
-    forget();
-  }
-  template <class Memory>
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  template <class Memory>
-  void give_back(Device& /*device*/, Memory const& /*memory*/) {
-    forget();
-  }
-
- private:
-  template <class Memory>
-  void fetch(Device& device, Memory const& memory, int bucket) {
-    std::int64_t const count = bucket_range(layout, bucket).count();
-    Label const label{"parameters", bucket};
-    detail::queue_collective(device, this->tracer_, label, gathered_[bucket & 1], [&] {
-      P const* const own = memory.parameters() + layout.bucket_begin[bucket] / shares;
-      this->group(bucket).all_gather(
-          std::span<P const>{own, static_cast<std::size_t>(count / shares)},
-          std::span<P>{memory.parameter_slot(bucket & 1), static_cast<std::size_t>(count)},
-          device.communication, label);
-      memory.round_slot(device.communication, bucket & 1, count);
-    });
-  }
-
-  SlotTurns turns_;
-  typename Device::Mark gathered_[2];  // of each slot
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/partial_sums.hpp
-
-/// @file
-/// PartialSums: the gradients of whole parameters whose layers each rank computes on its rows.
-
-namespace tandem {
-
-/// No layer is computed so.
-struct NoPartialSums {
-  template <class Device>
-  explicit NoPartialSums(Device& /*device*/) {}
-  void begin_step() {}
-  template <class Device, class Memory, class Slices>
-  void add(Device& /*device*/, Memory const& /*memory*/, Slices& /*slices*/) {}
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-};
-
-/// Added up over the slices, all in one array.
-///
-/// Cost: two copies of these gradients and an all-reduce a step.
-/// @tparam Program  DeviceProgram
-template <class Program, class Backend>
-class PartialSums {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-
-  TANDEM_COLD explicit PartialSums(Device& device) : ranges_{partial()}, sums_{device, bytes()} {}
-
-  /// The gradients to come are new.
-  void begin_step() { added_ = false; }
-
-  /// What is computed from now on reads the sums; once a step. All slices call it.
-  /// @pre all gradients of the step are reduced over the replicas
-  template <class Memory, class Slices>
-  void add(Device& device, Memory const& memory, Slices& slices) {
-    if (std::exchange(added_, true) || ranges_.empty()) {
-      return;
-    }
-    P* const sums = sums_.template as<P>();
-    std::int64_t at = 0;
-    for (ElementRange const& own : ranges_) {
-      Verbs<Backend>::copy(device, memory.gradients() + own.begin, sums + at, own.count());
-      at += own.count();
-    }
-    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
-    at = 0;
-    for (ElementRange const& own : ranges_) {
-      Verbs<Backend>::copy(device, sums + at, memory.gradients() + own.begin, own.count());
-      at += own.count();
-    }
-  }
-
-  [[nodiscard]] std::size_t bytes() const {
-    std::int64_t elements = 0;
-    for (ElementRange const& own : ranges_) {
-      elements += own.count();
-    }
-    return static_cast<std::size_t>(elements) * sizeof(P);
-  }
-
- private:
-  // Where these stand among the gradients.
-  TANDEM_COLD static std::vector<ElementRange> partial() {
-    std::vector<ElementRange> list;
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      if (GraphParameter const& own = Program::graph.parameter[p]; own.partial) {
-        std::int64_t const begin = Program::layout.offset[p];
-        list.push_back({begin, begin + own.parameter.shape.elements()});
-      }
-    }
-    return list;
-  }
-
-  std::vector<ElementRange> ranges_;
-  typename Backend::Buffer sums_;
-  bool added_ = false;
-};
-
-}  // namespace tandem
+/// RankParts: what a rank is composed of, with the ops of its device's nodes: PreparedOps.
 
 // ---- tandem/engine/links/rank_groups.hpp
 
@@ -56409,28 +54875,12 @@ class RankGroups {
     int const groups = reduced();
     return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
   }
-  /// The ends of these groups for a rank's stages, by connect(group).
-  template <int Count, class Connect>
-  TANDEM_COLD auto connect_stages(int rank, LocalStages<Count> const& stages,
-                                  Connect const& connect) const {
-    std::vector<decltype(connect(all))> ends;
-    for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(rank, stage.id)));
-    }
-    return ends;
-  }
 
   /// Of the ends of a link; the sender is its first rank.
   [[nodiscard]] int of_link(int line, int link, bool forward) const {
     return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
-  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
-  template <class Connect>
-  auto connect_links(int rank, Connect const& connect) const {
-    return [groups = *this, line = line_of(rank), &connect](int link, bool forward) {
-      return connect(groups.of_link(line, link, forward));
-    };
-  }
+  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
 
   /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
   /// of the one in the middle, which has both.
@@ -56443,7 +54893,6 @@ class RankGroups {
  private:
   static constexpr StageMapView map() { return Program::map; }
   [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
-  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
   static constexpr int slices() { return Program::slices; }
   static std::string of_slice(int slice) {
@@ -56481,1350 +54930,11 @@ class RankGroups {
 
 }  // namespace tandem
 
-// ---- tandem/engine/links/rank_links.hpp
+// ---- tandem/engine/rank/op_table.hpp
 
 /// @file
-/// RankLinks: the ends of all links of a rank, and which tensors go over them.
-
-// ---- tandem/engine/links/link.hpp
-
-/// @file
-/// LinkEnd: one end of a link between two devices, on which tensors of one direction travel.
-
-namespace tandem {
-
-/// Has a stream of its own, so that a message waits for nothing but its buffer and its other end,
-/// and what is computed meanwhile goes on. Not copyable, not movable.
-template <class Backend, class Communicator>
-class LinkEnd {
- public:
-  using T = typename Backend::Scalar;
-  using Device = typename Backend::Device;
-  using Mark = typename Device::Mark;
-  using Stream = typename Communicator::Stream;
-
-  /// @param communicator  of two ranks, of which the sender is rank 0
-  /// @param tracer        outlives this
-  LinkEnd(Device& device, Communicator communicator, Tracer<Device>& tracer)
-      : communicator_{std::move(communicator)},
-        tracer_{&tracer},
-        stream_{device.make_stream()},
-        mark_{device.make_mark()} {}
-
-  LinkEnd(LinkEnd const&) = delete;
-  LinkEnd& operator=(LinkEnd const&) = delete;
-
-  /// Makes the connection where the first message would: one end alone may not, since in a step the
-  /// other may be sending on another link. Both ends call it, and all ranks for their links in one
-  /// order.
-  void connect() {
-    if constexpr (requires { communicator_.warm_up(*stream_, {Operation::send}); }) {
-      communicator_.warm_up(*stream_, {Operation::send});
-    }
-  }
-
-  /// Sends what has been computed so far; it must not change until await().
-  void send(Device& device, T const* data, std::int64_t count, Label label) {
-    transfer(device, label, [&] {
-      communicator_.send(std::span<T const>{data, static_cast<std::size_t>(count)}, 1, *stream_,
-                         label);
-    });
-  }
-
-  /// What is computed from now on comes after the message's arrival in @p data.
-  void receive(Device& device, T* data, std::int64_t count, Label label) {
-    transfer(device, label, [&] {
-      communicator_.receive(std::span<T>{data, static_cast<std::size_t>(count)}, 0, *stream_,
-                            label);
-    });
-    await(device);
-  }
-
-  /// What is computed from now on comes after all messages so far.
-  void await(Device& device) {
-    if (std::exchange(pending_, false)) {  // a capture may not wait for another step's mark
-      device.await_on(*stream_, mark_);
-    }
-  }
-
-  /// Of chunks of time: sets @p sent behind all messages so far, for the other one to wait for.
-  void mark(Device& device, Mark& sent) { device.mark_on(*stream_, sent); }
-  void await(Device& device, Mark& sent) { device.await_on(*stream_, sent); }
-
-  /// After an error: nothing queued reads or writes memory any more.
-  void settle(Device& device) { device.settle(*stream_); }
-
-  [[nodiscard]] Communicator& communicator() { return communicator_; }
-
- private:
-  template <class F>
-  void transfer(Device& device, Label label, F const& f) {
-    device.begin_on(*stream_);
-    tracer_->on_stream(device, *stream_, label, f);
-    device.mark_on(*stream_, mark_);
-    pending_ = true;
-  }
-
-  Communicator communicator_;
-  Tracer<Device>* tracer_;
-  std::unique_ptr<Stream> stream_;
-  Mark mark_;
-  bool pending_ = false;  // messages that nobody has awaited
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a device's links depend on.
-struct RankLinksTask {
-  GraphView graph;
-  StageMapView map{};
-  std::span<LocalStage const> stages{};
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-  int chunks = 1;      ///< of time, of which each has memory of its own to be sent from
-};
-
-/// That of device @p Program::device.
-template <class Program>
-RankLinksTask rank_links_task() {
-  return {.graph = Program::graph,
-          .map = Program::Program::map,
-          .stages = Program::stages.stage,
-          .apart = Program::Program::batching.reproducible,
-          .chunks = Program::Program::batching.chunks};
-}
-
-/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
-/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
-template <class Backend, class Communicator>
-class RankLinks {
- public:
-  using T = typename Backend::Scalar;
-  using Device = typename Backend::Device;
-  using Table = OperandTable<T, typename Backend::Master>;
-  using End = LinkEnd<Backend, Communicator>;
-
-  /// @param waits    those of the device's MemoryPlan
-  /// @param connect  connect(link, forward): this rank's end of the link's group
-  /// @param largest  samples of a microbatch at most
-  template <class Connect>
-  TANDEM_COLD RankLinks(RankLinksTask const& task, std::span<SendWait const> waits, Device& device,
-                        Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
-      : task_{task}, largest_{largest} {
-    std::vector<Transfer> const all = find_transfers();
-    for (Transfer const& t : all) {
-      for (bool const forward : {true, false}) {
-        std::unique_ptr<End>& own = end(t.link, forward);
-        if (own == nullptr && (forward || task_.graph.node[t.node].needs_gradient)) {
-          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
-        }
-      }
-    }
-    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
-      if (own != nullptr) {
-        own->connect();
-      }
-    }
-    for (SendWait const& wait : waits) {
-      auto const at = std::find_if(all.begin(), all.end(),
-                                   [&](Transfer const& t) { return t.node == wait.node; });
-      waits_.push_back(
-          {wait, end(at->link, task_.graph.node[wait.node].kind == NodeKind::send).get(), {}});
-      for (int chunk = 0; task_.chunks > 1 && chunk < task_.chunks; ++chunk) {
-        waits_.back().sent.push_back({device.make_mark()});
-      }
-    }
-  }
-
-  /// What holds the messages that this rank sends until they are received, where threads send them:
-  /// the largest of each link and direction.
-  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
-    std::int64_t sum = 0;
-    for (int link = 0;
-         std::same_as<typename Communicator::Stream, host::Queue> && link < task_.map.links;
-         ++link) {
-      sum += largest_of(sends_, link, false) + largest_of(receives_, link, true);
-    }
-    return sum;
-  }
-
-  /// A message of microbatch @p own.
-  template <class Memory>
-  void run(Device& device, Memory const& memory, Table const& table, Action action,
-           Microbatch const& own, bool training) {
-    switch (action.kind) {
-      case ActionKind::send_forward:
-        send_forward(device, table, action.stage, action.index, own);
-        break;
-      case ActionKind::receive_forward:
-        await(device, action.kind, action.stage, training, own.chunk);
-        receive_forward(device, table, action.stage, action.index, own);
-        break;
-      case ActionKind::send_backward:
-        send_backward(device, memory, action.stage, action.index, own);
-        break;
-      default:
-        receive_backward(device, table, action.stage, action.index, own);
-    }
-  }
-
-  /// Before action @p before of stage @p id: what was sent from memory that it writes has left; of
-  /// chunks of time what was sent for the same one, @p chunk, of another microbatch.
-  void await(Device& device, ActionKind before, int id, bool training, int chunk) {
-    for (Wait& wait : waits_) {
-      if (wait.rule.stage == id && wait.rule.before == before &&
-          !(training && wait.rule.answered)) {
-        if (wait.sent.empty()) {
-          wait.end->await(device);
-        } else if (Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
-                   std::exchange(own.pending, false)) {  // as of LinkEnd
-          wait.end->await(device, own.mark);
-        }
-      }
-    }
-  }
-
-  /// All messages are behind what is computed next.
-  void await_all(Device& device) {
-    for (auto const& own : ends_) {
-      if (own != nullptr) {
-        own->await(device);
-      }
-    }
-    for (Wait& wait : waits_) {
-      for (Sent& own : wait.sent) {
-        own.pending = false;
-      }
-    }
-  }
-  void settle(Device& device) {
-    for (auto const& own : ends_) {
-      if (own != nullptr) {
-        own->settle(device);
-      }
-    }
-  }
-
- private:
-  struct Transfer {
-    int node;
-    int stage;
-    int link;
-  };
-  // Of a chunk's message.
-  struct Sent {
-    typename Device::Mark mark;  // behind it
-    bool pending = false;        // and nobody has awaited it
-  };
-  struct Wait {
-    SendWait rule;
-    End* end;
-    std::vector<Sent> sent;  // of each chunk; none: of all
-  };
-
-  void mark_sent(Device& device, int node, int chunk) {
-    for (Wait& wait : waits_) {
-      if (wait.rule.node == node && !wait.sent.empty()) {
-        Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
-        wait.end->mark(device, own.mark);
-        own.pending = true;
-      }
-    }
-  }
-
-  // What stage @p id has made of microbatch @p own leaves; of a source that is there already,
-  // nothing.
-  void send_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
-    for (Transfer const& t : sends_) {
-      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
-        // As the edge has it: a view of the network's input has no memory of its own.
-        end(t.link, true)->send(device, table.operands[t.node].x[0], n, label(id, 0, m));
-        mark_sent(device, t.node, own.chunk);
-      }
-    }
-  }
-  void receive_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
-    for (Transfer const& t : receives_) {
-      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
-        end(t.link, true)->receive(device, table.operands[t.node].y, n, label(id, 1, m));
-      }
-    }
-  }
-  // The gradients of what stage @p id received.
-  template <class Memory>
-  void send_backward(Device& device, Memory const& memory, int id, int m, Microbatch const& own) {
-    for (Transfer const& t : receives_) {
-      for (int r = 0; t.stage == id && r < messages(t); ++r) {
-        end(t.link, false)
-            ->send(device, memory.outgoing(m, t.node, r), elements(t, own), label(id, 2, m));
-        mark_sent(device, t.node, own.chunk);
-      }
-    }
-  }
-  void receive_backward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
-    for (Transfer const& t : gradients_) {
-      Node const& node = task_.graph.node[t.node];
-      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
-        end(t.link, false)
-            ->receive(device, table.operands[t.node].dx[e], elements(t, own), label(id, 3, m));
-      }
-    }
-  }
-
-  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
-  TANDEM_COLD std::vector<Transfer> find_transfers() {
-    ends_.resize(2 * static_cast<std::size_t>(task_.map.links));
-    std::vector<Transfer> all;
-    for (LocalStage const& stage : task_.stages) {
-      for (int n = stage.first; n < stage.last; ++n) {
-        Node const& node = task_.graph.node[n];
-        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
-          bool const sends = node.kind == NodeKind::send;
-          int const link =
-              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
-          all.push_back({.node = n, .stage = stage.id, .link = link});
-          (sends ? sends_ : receives_).push_back(all.back());
-        }
-      }
-      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
-        names_.push_back(std::to_string(stage.id) + verb);
-      }
-    }
-    // Their gradients come in the order in which later stages go backward.
-    gradients_ = sends_;
-    insertion_sort(gradients_, [&](Transfer const& a, Transfer const& b) {
-      return task_.graph.node[a.node].peer > task_.graph.node[b.node].peer;
-    });
-    return all;
-  }
-
-  [[nodiscard]] int link_between(int from, int to) const {
-    for (int e = 0; e < task_.map.edges; ++e) {
-      StageEdge const& edge = task_.map.edge[e];
-      if (edge.from == from && edge.to == to) {
-        return edge.link;
-      }
-    }
-    return 0;
-  }
-  std::unique_ptr<End>& end(int link, bool forward) {
-    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
-  }
-  [[nodiscard]] std::int64_t elements(Transfer const& t, Microbatch const& own) const {
-    Shape const& shape = task_.graph.node[t.node].out;
-    return own.size * shape.elements(own.time[shape]);
-  }
-  // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
-  [[nodiscard]] TANDEM_COLD std::int64_t largest_of(std::vector<Transfer> const& list, int link,
-                                                    bool gradients) const {
-    std::int64_t most = 0;
-    for (Transfer const& t : list) {
-      if (Node const& node = task_.graph.node[t.node];
-          t.link == link && (!gradients || node.needs_gradient)) {
-        most = std::max(most, node.out.elements());
-      }
-    }
-    return largest_ * most * static_cast<std::int64_t>(sizeof(T));
-  }
-  // Gradients of one received tensor.
-  [[nodiscard]] int messages(Transfer const& t) const {
-    if (!task_.graph.node[t.node].needs_gradient) {
-      return 0;
-    }
-    int readers = 0;
-    for (int e = 0; e < task_.graph.edges; ++e) {
-      readers += task_.graph.source[e] == t.node ? 1 : 0;
-    }
-    return task_.apart && !task_.graph.node[t.node].named ? readers : 1;
-  }
-  Label label(int id, int verb, int microbatch) const {
-    std::size_t local = 0;
-    while (task_.stages[local].id != id) {
-      ++local;
-    }
-    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
-  }
-
-  RankLinksTask task_;
-  std::int64_t largest_;
-  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
-  std::vector<Transfer> sends_;
-  std::vector<Transfer> receives_;
-  std::vector<Transfer> gradients_;
-  std::vector<Wait> waits_;
-  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/slice_sums.hpp
-
-/// @file
-/// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
-/// add up or exchange.
-
-namespace tandem {
-
-namespace detail {
-
-/// How the ranks add what a node has: as the communicator does.
-template <class Program, class Backend, class Communicator>
-struct PlainSlices {
-  using T = typename Backend::Scalar;
-
-  PlainSlices(typename Backend::Device const& /*device*/, int /*samples*/) {}
-
-  template <class Stream>
-  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
-    group.all_reduce(data, data, Sum{}, stream, label);
-  }
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
-
-/// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
-/// as it is stored there; of messages where the communicator has no order.
-template <class Program, class Backend, class Communicator>
-class SlicesInOrder {
- public:
-  using T = typename Backend::Scalar;
-
-  /// @param samples  of a microbatch, at most
-  SlicesInOrder(typename Backend::Device& device, int samples)
-      : scratch_{device, ordered_scratch_bytes<Communicator, T>(most_elements(samples),
-                                                                Program::Program::slices)} {}
-
-  template <class Stream>
-  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
-    if constexpr (sums_in_order<Communicator>) {
-      group.all_reduce(data, data, Add{}, stream, label);
-    } else {
-      add_in_order(group, data, Add{}, {scratch_.data(), scratch_.bytes()}, stream, label);
-    }
-  }
-  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
-
- private:
-  using Add = std::conditional_t<(sizeof(T) < sizeof(float)), RoundedSum<T>, Sum>;
-
-  // Of what is added at once.
-  TANDEM_COLD static std::size_t most_elements(int samples) {
-    std::int64_t most = 0;
-    for (Node const& node : Program::graph.node) {
-      if (node.kind == NodeKind::reduce || node.kind == NodeKind::copy) {
-        most = std::max(most, node.out.elements());
-      }
-    }
-    return static_cast<std::size_t>(most * samples);
-  }
-
-  typename Backend::Buffer scratch_;
-};
-
-}  // namespace detail
-
-/// The rank's end of the group of its slices, on the communication stream. The group adds in the
-/// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
-/// where Reproducible asks for that.
-/// @tparam Program  DeviceProgram
-template <class Program, class Backend, class Communicator>
-class SliceSums {
- public:
-  using T = typename Backend::Scalar;
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Adds = std::conditional_t<Program::Program::batching.reproducible,
-                                  detail::SlicesInOrder<Program, Backend, Communicator>,
-                                  detail::PlainSlices<Program, Backend, Communicator>>;
-
-  /// @param samples  of a microbatch, at most
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  /// @param tracer   outlives this
-  template <class Connect>
-  TANDEM_COLD SliceSums(Device& device, int samples, Connect const& connect, int group,
-                        Tracer<Device>& tracer)
-      : adds_{device, samples}, group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
-    sends_.reserve(static_cast<std::size_t>(group_.size()));
-    receives_.reserve(static_cast<std::size_t>(group_.size()));
-  }
-
-  /// The rank's.
-  [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
-
-  /// The step of @p batch as the rank does it. All ranks make what the caller wants to have, and
-  /// the first gives it to the caller. Scores of a sample are @p limit numbers.
-  template <class Batch>
-  Batch given(Batch batch, std::int64_t limit) {
-    if (group_.rank() > 0) {
-      batch.outputs = nullptr;
-      batch.coverage = nullptr;
-      if (batch.scores != nullptr) {
-        unread_.resize(static_cast<std::size_t>(batch.size * limit));
-        batch.scores = unread_.data();
-      }
-    }
-    return batch;
-  }
-
-  /// @p data becomes its sum over the slices; all of them call it. Until await() nothing that is
-  /// computed touches it.
-  void begin(Device& device, T* data, std::int64_t count, Label label) {
-    if (count > 0) {
-      std::span<T> const all{data, static_cast<std::size_t>(count)};
-      detail::queue_collective(device, tracer_, label, mark_,
-                               [&] { adds_(group_, all, device.communication, label); });
-    }
-  }
-  void await(Device& device) { device.await_on(device.communication, mark_); }
-
-  /// @p all becomes the rows of all slices, of which this one has @p own, each of @p width numbers;
-  /// all of them call it, as they do the next two.
-  void gather_rows(Device& device, T const* own, T* all, DealtRows const& rows, std::int64_t width,
-                   Label label) {
-    std::span<T const> const from{own, elements(rows, width)};
-    std::span<T> const to{all, from.size() * static_cast<std::size_t>(rows.slice.count)};
-    detail::queue_collective(device, tracer_, label, mark_,
-                             [&] { group_.all_gather(from, to, device.communication, label); });
-    await(device);
-  }
-  /// @p own becomes this slice's rows of the sum of @p all over the slices. Until the end nothing
-  /// that is computed touches either.
-  void begin_scatter(Device& device, T const* all, T* own, DealtRows const& rows,
-                     std::int64_t width, Label label) {
-    std::span<T> const to{own, elements(rows, width)};
-    std::span<T const> const from{all, to.size() * static_cast<std::size_t>(rows.slice.count)};
-    detail::queue_collective(device, tracer_, label, mark_, [&] {
-      group_.reduce_scatter(from, to, Sum{}, device.communication, label);
-    });
-  }
-  void end_scatter(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
-    await(device);
-    clear_beyond(device, own, rows, width);
-  }
-  /// @p own becomes this slice's rows of @p all, which all of them have.
-  void take_rows(Device& device, T const* all, T* own, DealtRows const& rows, std::int64_t width) {
-    Verbs<Backend>::copy(device, all + rows.first() * width, own, rows.own() * width);
-    clear_beyond(device, own, rows, width);
-  }
-
-  /// What is computed from now on reads the sums of @p data over the slices.
-  template <class E>
-  void add_up(Device& device, std::span<E> data, Label label) {
-    detail::queue_collective(device, tracer_, label, mark_, [&] {
-      group_.all_reduce(data, data, Sum{}, device.communication, label);
-    });
-    await(device);
-  }
-
-  /// What is computed from now on reads in @p data the numbers of all slices, each of which has
-  /// written its own, as many; all of them call it.
-  void bring_together(Device& device, std::span<double> data, Label label) {
-    std::size_t const each = data.size() / static_cast<std::size_t>(group_.size());
-    if (each > 0) {
-      std::span<double const> const own =
-          data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
-      detail::queue_collective(device, tracer_, label, mark_,
-                               [&] { group_.all_gather(own, data, device.communication, label); });
-      await(device);
-    }
-  }
-
-  /// What is computed from now on reads what other slices have sent; the peers of all messages call
-  /// it.
-  void exchange(Device& device, std::span<TileMessage<T> const> messages, Label label) {
-    sends_.clear();
-    receives_.clear();
-    for (TileMessage<T> const& message : messages) {
-      if (message.sent > 0) {
-        sends_.push_back({{message.out, static_cast<std::size_t>(message.sent)}, message.peer});
-      }
-      if (message.received > 0) {
-        receives_.push_back(
-            {{message.in, static_cast<std::size_t>(message.received)}, message.peer});
-      }
-    }
-    if (!messages.empty()) {
-      detail::queue_collective(device, tracer_, label, mark_, [&] {
-        group_.exchange(std::span<Outgoing<T> const>{sends_},
-                        std::span<Incoming<T> const>{receives_}, device.communication, label);
-      });
-      await(device);
-    }
-  }
-
-  /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
-  TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
-    if (!own.empty()) {
-      detail::queue_collective(device, tracer_, label, mark_,
-                               [&] { group_.all_gather(own, all, device.communication, label); });
-      await(device);
-    }
-  }
-
-  /// Of memory in which sums are made.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(adds_.bytes()); }
-
- private:
-  static std::size_t elements(DealtRows const& rows, std::int64_t width) {
-    return static_cast<std::size_t>(rows.each() * width);
-  }
-  // Rows that are none give finite numbers, and gradients of 0.
-  static void clear_beyond(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
-    if (std::int64_t const beyond = rows.each() - rows.own(); beyond > 0) {
-      Verbs<Backend>::zero(device, own + rows.own() * width, beyond * width);
-    }
-  }
-
-  Adds adds_;
-  Communicator group_;
-  Tracer<Device>& tracer_;
-  typename Device::Mark mark_;
-  std::vector<float> unread_;
-  std::vector<Outgoing<T>> sends_;
-  std::vector<Incoming<T>> receives_;
-};
-
-/// SliceSums where a rank has all slices, or whole layers.
-struct NoSliceSums {
-  template <class... Arguments>
-  explicit NoSliceSums(Arguments const&... /*arguments*/) {}
-  [[nodiscard]] static constexpr Slice slice() { return {}; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Batch>
-  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
-    return batch;
-  }
-  template <class Device, class T>
-  static constexpr void begin(Device const& /*device*/, T const* /*data*/, std::int64_t /*count*/,
-                              Label /*label*/) {}
-  template <class Device>
-  static constexpr void await(Device const& /*device*/) {}
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/links/tied_sums.hpp
-
-/// @file
-/// TiedSums: the gradient of a parameter that several layers share, from those of its copies.
-
-namespace tandem {
-
-/// Nothing is shared, and nothing compiled.
-struct NoTiedSums {
-  template <class Device, class Groups, class Connect, class Tracer>
-  NoTiedSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
-             Tracer& /*tracer*/) {}
-  void begin_step() {}
-  template <class Device, class Memory, class Gradients>
-  void add(Device& /*device*/, Memory const& /*memory*/, Gradients& /*gradients*/) {}
-};
-
-/// Of each copy of the model the device adds what it holds itself, then the devices add that, and
-/// all copies have the sum: they are updated alike, and stay equal.
-///
-/// Cost: a pass over the gradient a further copy on the device, and an all-reduce of it where other
-///       devices hold it; where a rank keeps its part of the gradients alone, a gather of each
-///       copy's bucket.
-/// @tparam Program  DeviceProgram
-template <class Program, class Backend, class Communicator>
-class TiedSums {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Mark = typename Device::Mark;
-  using Whole = typename Program::Program;
-
-  /// @param connect  connect(group): the rank's end of one of @p groups
-  template <class Connect>
-  TANDEM_COLD TiedSums(Device& device, RankGroups<Whole> const& groups, int rank,
-                       Connect const& connect, Tracer<Device>& tracer)
-      : tracer_{&tracer}, summed_{device.make_mark()} {
-    for (int copy = 0; copy < Whole::map.copies; ++copy) {
-      for (int tie = 0; tie < Whole::ties.count; ++tie) {
-        Tie own{.held = held(copy, Whole::ties.owner[tie]), .others = {}};
-        if (own.held.empty()) {
-          continue;
-        }
-        if (int const group = groups.of_tie(rank, copy, tie); group != RankGroups<Whole>::all) {
-          own.others.push_back(connect(group));
-        }
-        if (own.held.size() > 1 || !own.others.empty()) {
-          ties_.push_back(std::move(own));
-        }
-      }
-    }
-  }
-
-  /// The gradients to come are new.
-  void begin_step() { added_ = false; }
-
-  /// What is computed from now on reads the sum in every copy; once a step.
-  /// @param gradients  GradientReduction, which lends them whole
-  /// @pre all gradients of the step are reduced over the replicas
-  template <class Memory, class Gradients>
-  void add(Device& device, Memory const& memory, Gradients& gradients) {
-    if (std::exchange(added_, true)) {
-      return;
-    }
-    for (Tie& tie : ties_) {
-      P* const sum = gradients.lend(device, memory, tie.held.front().begin, 0);
-      std::int64_t const count = tie.held.front().count();
-      for (std::size_t i = 1; i < tie.held.size(); ++i) {
-        Verbs<Backend>::add(device, gradients.lend(device, memory, tie.held[i].begin, 1), sum,
-                            count);
-      }
-      for (Communicator& group : tie.others) {
-        std::span<P> const data{sum, static_cast<std::size_t>(count)};
-        Label const label{"shared"};
-        detail::queue_collective(device, *tracer_, label, summed_, [&] {
-          group.all_reduce(data, data, Sum{}, device.communication, label);
-        });
-        device.await_on(device.communication, summed_);
-      }
-      for (std::size_t i = 1; i < tie.held.size(); ++i) {
-        Verbs<Backend>::copy(device, sum, gradients.lend(device, memory, tie.held[i].begin, 1),
-                             count);
-        gradients.take_back(device, memory, tie.held[i].begin);
-      }
-      gradients.take_back(device, memory, tie.held.front().begin);
-    }
-  }
-
- private:
-  struct Tie {
-    std::vector<ElementRange> held{};    // of the gradients, in the network's order
-    std::vector<Communicator> others{};  // none, or the group of the devices that hold it
-  };
-
-  // Where the device has a parameter of one of the model's copies.
-  static std::vector<ElementRange> held(int copy, int owner) {
-    std::vector<ElementRange> list;
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      GraphParameter const& own = Program::graph.parameter[p];
-      bool const of_copy = Program::graph.node[own.node].stage / Whole::map.parts() == copy;
-      if (own.owner() == owner && of_copy && !own.frozen) {
-        std::int64_t const begin = Program::layout.offset[p];
-        list.push_back({begin, begin + own.parameter.shape.elements()});
-      }
-    }
-    return list;
-  }
-
-  Tracer<Device>* tracer_;
-  Mark summed_;
-  std::vector<Tie> ties_;
-  bool added_ = false;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/memory/carried_chunks.hpp
-
-/// @file
-/// CarriedChunks: what a rank's ops hand from chunk to chunk of time of a microbatch, and the
-/// gradients of that, which go back.
-
-namespace tandem {
-
-/// Of each node once, since a stage passes all chunks of a microbatch one after another: forward
-/// from the first, which begins with nothing, backward from the last.
-template <class Backend>
-class CarriedChunks {
-  using Device = typename Backend::Device;
-
- public:
-  /// @param needs    of each node's op
-  /// @param samples  of the largest microbatch
-  TANDEM_COLD CarriedChunks(Device& device, GraphView graph, std::vector<OpNeeds> const& needs,
-                            std::int64_t samples)
-      : graph_{graph},
-        of_node_{places(graph, needs, samples)},
-        memory_{device, static_cast<std::size_t>(of_node_.back().state)} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      next_.resize(std::max(next_.size(), 2 * static_cast<std::size_t>(graph.node[n].stage) + 2));
-    }
-  }
-
-  /// Points the operands of stage @p stage to what a chunk begins with, and where it leaves what
-  /// its rows have got to; those of Stateful layers to what CarriedStates has said already, but
-  /// that a chunk behind the first goes on with what the one before has left. What looks at earlier
-  /// rows finds those of the chunks before.
-  /// @param operands  operands(n, 0) of node n, operands(n, 1) for the chunk before
-  template <class OperandsOf>
-  void point(int stage, bool first, OperandsOf const& operands) const {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Place const& own = of_node_[static_cast<std::size_t>(n)];
-      if (graph_.node[n].stage != stage || !own.hands_on) {
-        continue;
-      }
-      auto& of = operands(n, 0);
-      of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
-      if (!graph_.node[n].carried.any()) {
-        of.carry = of.carried_on = memory_.data() + own.state;
-      } else if (!first) {
-        of.carry = of.carried_on;
-      }
-      of.carry_gradient = memory_.data() + own.gradient;
-    }
-  }
-
-  /// Before a pass of stage @p stage over rows [first, last) of @p all goes back.
-  /// @param weights  it makes the gradients of weights alone
-  /// @throws ContractError  the chunk behind it has not gone back just before
-  void go_back(int stage, bool weights, int first, int last, int all) {
-    int& next = next_[2 * static_cast<std::size_t>(stage) + (weights ? 1 : 0)];
-    if (last != all && last != next) {
-      throw ContractError{"Chunks<K>: stage " + std::to_string(stage) + " goes back through rows " +
-                          std::to_string(first) + " to " + std::to_string(last) +
-                          " of a microbatch before the rows behind them, whose gradient they need"};
-    }
-    next = first;
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
-
- private:
-  struct Place {
-    std::int64_t state = 0;
-    std::int64_t gradient = 0;
-    bool hands_on = false;
-  };
-
-  // Of each node, and the end.
-  TANDEM_COLD static std::vector<Place> places(GraphView graph, std::vector<OpNeeds> const& needs,
-                                               std::int64_t samples) {
-    std::vector<Place> list;
-    std::int64_t offset = 0;
-    for (int n = 0; n < graph.nodes; ++n) {
-      OpNeeds const& own = needs[static_cast<std::size_t>(n)];
-      bool const kept = graph.node[n].carried.any();
-      std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
-      list.push_back({offset, offset + state, own.carried_bytes + own.carried_gradient_bytes > 0});
-      offset += state + detail::aligned(samples * own.carried_gradient_bytes);
-    }
-    list.push_back({offset, offset, false});
-    return list;
-  }
-
-  GraphView graph_;
-  std::vector<Place> of_node_;
-  typename Backend::Buffer memory_;
-  std::vector<int> next_;  // of a stage: where the rows end that go back next, of both kinds
-};
-
-/// Where microbatches come whole.
-struct NoCarriedChunks {
-  NoCarriedChunks(auto const&... /*arguments*/) {}
-  [[nodiscard]] static std::int64_t bytes() { return 0; }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/memory/rank_memory.hpp
-
-/// @file
-/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
-
-// ---- tandem/engine/memory/carried_rows.hpp
-
-/// @file
-/// CarriedRows: what a rank's ops hand from rows of time to later ones, for each sample of a step.
-
-namespace tandem {
-
-/// Node by node, and of each sample by sample. Nothing is allocated before the first step that
-/// carries; gather() has two arrays, of which it fills the other.
-template <class Backend>
-class CarriedRows {
- public:
-  using Device = typename Backend::Device;
-  using Buffer = typename Backend::Buffer;
-
-  /// @param bytes  of each node, what it carries of a sample
-  TANDEM_COLD explicit CarriedRows(std::vector<std::int64_t> bytes) : bytes_{std::move(bytes)} {}
-
-  /// Sequences of @p samples begin anew: there is room for what they hand on.
-  void begin(Device& device, std::int64_t samples) { make_room(device, now_, samples); }
-
-  /// Sample b is from now on what sample @p parents[b] was; zeros where that is -1.
-  void gather(Device& device, std::span<std::int32_t const> parents) {
-    if (is_identity(parents)) {
-      return;
-    }
-    auto const samples = static_cast<std::int64_t>(parents.size());
-    make_room(device, now_, 1);  // none yet where the rank had no sample: nobody's parent is here
-    make_room(device, then_, samples);
-    for (std::size_t n = 0; n < bytes_.size(); ++n) {
-      if (bytes_[n] > 0) {
-        gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples, bytes_[n]);
-      }
-    }
-    std::swap(now_, then_);
-  }
-
-  /// That of sample @p first of node @p n, behind which the others stand; null if it has none.
-  [[nodiscard]] std::byte* at(int n, std::int64_t first) const {
-    auto const node = static_cast<std::size_t>(n);
-    return bytes_[node] > 0 && now_.samples > 0 ? at(now_, node) + first * bytes_[node] : nullptr;
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return size(now_) + size(then_); }
-
- private:
-  struct Array {
-    std::unique_ptr<Buffer> memory{};
-    std::int64_t samples = 0;
-    std::vector<std::int64_t> first{};  // of each node
-  };
-
-  static std::int64_t size(Array const& array) {
-    return array.memory != nullptr ? static_cast<std::int64_t>(array.memory->bytes()) : 0;
-  }
-  static std::byte* at(Array const& array, std::size_t node) {
-    return array.memory->data() + array.first[node];
-  }
-  TANDEM_COLD void make_room(Device& device, Array& array, std::int64_t samples) const {
-    if (samples <= array.samples) {
-      return;
-    }
-    array = {};  // before there is another
-    std::int64_t bytes = 0;
-    for (std::int64_t const own : bytes_) {
-      array.first.push_back(bytes);
-      bytes += detail::aligned(own * samples);
-    }
-    array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
-    array.samples = samples;
-  }
-  /// A backend that writes and translates nothing need not have this verb.
-  template <class V = Verbs<Backend>>
-  static void gather_rows(auto&&... arguments) {
-    if constexpr (requires { V::gather_rows(arguments...); }) {
-      V::gather_rows(arguments...);
-    } else {
-      expects(false, "translate(data): Verbs of this backend have no gather_rows(); give it them");
-    }
-  }
-  // A step of fewer samples takes the first ones as they are.
-  [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
-    bool same = static_cast<std::int64_t>(parents.size()) <= now_.samples;
-    for (std::size_t b = 0; same && b < parents.size(); ++b) {
-      same = parents[b] == static_cast<std::int32_t>(b);
-    }
-    return same;
-  }
-
-  std::vector<std::int64_t> bytes_;
-  Array now_;
-  Array then_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
-/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
-/// different ones.
-template <class Program, class Backend>
-class RankMemory : public ParameterMemory<Program, Backend> {
-  using Base = ParameterMemory<Program, Backend>;
-
- public:
-  using Base::graph;
-  using Base::layout;
-  using Base::places;
-  using typename Base::Buffer;
-  using typename Base::Device;
-  using typename Base::P;
-  using typename Base::T;
-
-  /// What a rank computes at a time: the operands of each node for one microbatch.
-  using Table = OperandTable<T, P>;
-
-  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
-  /// @param task    what is planned for
-  /// @param leaves  of one replica
-  /// @param replicas  where the strategy takes any number
-  template <class Ops>
-  TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
-                         int leaves, int replicas = 1)
-      : Base{device, states, leaves, task.batch, task.microbatches, replicas},
-        task_{task},
-        plan_{plan_memory(graph, ops.needs(), task)},
-        kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
-        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
-        transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
-        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())},
-        tables_{graph,
-                plan_,
-                task_,
-                places,
-                {kept_.data(), recomputed_.data(), transient_.data()},
-                pointers(ops.needs())},
-        carried_{carried_bytes(ops.needs())},
-        carries_all_{carries_all(ops.needs())} {}
-  TANDEM_COLD ~RankMemory() = default;
-
-  [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
-  /// Plays rows of actions on the tables; refers to this and to @p needs.
-  [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
-    return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
-            tables_};
-  }
-  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
-
-  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
-  /// for m up to places.tables().
-  [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
-  /// The same for B(m), whose weights are others only where F's are predicted.
-  [[nodiscard]] Table const& backward_table(int m) const {
-    return places.predicts() ? tables_.backward(m) : tables_.forward(m);
-  }
-
-  /// Points every edge that carries the network's input number @p input to a node of stage
-  /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
-  /// whose table this is, too.
-  void set_input(int m, T const* x, int stage, int input = 0) {
-    T const** const* const edge = tables_.input_edges(m);
-    for (int i = 0; i < input_edges; ++i) {
-      if (inputs.of[i] == input && inputs.stage[i] == stage) {
-        *edge[i] = x;
-      }
-    }
-    if constexpr (result_is_input) {
-      tables_.set_output(m, x);
-    }
-  }
-
-  /// What ops hand from rows of time to later ones.
-  [[nodiscard]] CarriedRows<Backend>& carried() { return carried_; }
-  /// Whether all ops that read rows of both inputs do so.
-  [[nodiscard]] bool carries_all() const { return carries_all_; }
-  /// Points the operands for microbatch @p m to that of the rank's samples from @p first on.
-  void carry(int m, std::int64_t first) {
-    tables_.carry(m, [&](int n) { return carried_.at(n, first); });
-  }
-  /// Nothing is carried by microbatch @p m any more.
-  void carry_nothing(int m) {
-    tables_.carry(m, [](int) { return static_cast<std::byte*>(nullptr); });
-  }
-
-  /// See OperandTables.
-  [[nodiscard]] Operands<T, P>& operands(int m, int n) const { return tables_.operands(m, n); }
-
-  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
-  /// they are sent apart.
-  [[nodiscard]] T* outgoing(int m, int node, int reader = 0) const {
-    return tables_.outgoing(m, node, reader);
-  }
-
-  /// Whether ops keep weights in layouts of their own.
-  [[nodiscard]] bool packs() const { return packed_.bytes() > 0; }
-
-  [[nodiscard]] TANDEM_COLD MemoryReport report() const {
-    return {.parameters = Base::parameter_bytes(),
-            .gradients = Base::gradient_bytes(),
-            .optimizer_state = Base::state_bytes(),
-            .kept = Base::size(kept_),
-            .recomputed = Base::size(recomputed_),
-            .transient = Base::size(transient_),
-            .scratch = Base::size(scratch_) + Base::rows().scratch_bytes() + carried_.bytes(),
-            .versions = Base::version_bytes(),
-            .weights = Base::weight_bytes() + Base::size(packed_),
-            .logical = plan_.logical_bytes};
-  }
-
- private:
-  static constexpr bool is_input(int node) {
-    return graph.node[root_of(graph, node)].kind == NodeKind::input;
-  }
-  static constexpr int input_edges = [] {
-    int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      count += is_input(graph.source[e]) ? 1 : 0;
-    }
-    return count;
-  }();
-  // Which of the network's inputs each of these edges carries, and to which stage.
-  struct EdgeInputs {
-    int of[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
-    int stage[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
-  };
-  static constexpr EdgeInputs inputs = [] {
-    EdgeInputs list;
-    int count = 0;
-    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        if (is_input(graph.source[e])) {
-          list.of[count] = graph.node[root_of(graph, graph.source[e])].input;
-          list.stage[count++] = node.stage;
-        }
-      }
-    }
-    return list;
-  }();
-  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
-
-  [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
-      std::vector<OpNeeds> const& needs) const {
-    ParameterPointers<T, P> all;
-    if constexpr (layout.row_gradients > 0) {
-      all.rows.resize(static_cast<std::size_t>(graph.parameters));
-      for (int r = 0; r < layout.row_gradients; ++r) {
-        all.rows[static_cast<std::size_t>(layout.row_parameter[r])] = this->rows().buffer(r);
-      }
-    }
-    for (int place = 0; place < places.count(); ++place) {
-      for (int p = 0; p < graph.parameters; ++p) {
-        all.parameter.push_back(this->parameter(p, place));
-        all.weight.push_back(this->weight(p, place));
-        bool const dense = layout.offset[p] < layout.dense;
-        all.gradient.push_back(dense ? made_gradient(layout.offset[p]) : nullptr);
-      }
-      std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
-      for (OpNeeds const& need : needs) {
-        all.packed.push_back(next);
-        next += detail::aligned(need.packed_bytes);
-      }
-    }
-    return all;
-  }
-  [[nodiscard]] P* made_gradient(std::int64_t element) const {
-    int const bucket = bucket_of(layout, element);
-    return this->made_gradients(bucket) + (element - layout.bucket_begin[bucket]);
-  }
-  TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
-    std::int64_t sum = 0;
-    for (OpNeeds const& need : needs) {
-      sum += detail::aligned(need.packed_bytes);
-    }
-    return static_cast<std::size_t>(sum);
-  }
-
-  // Of each node, a sample's; what reads the first of two inputs only has it whole.
-  TANDEM_COLD static std::vector<std::int64_t> carried_bytes(std::vector<OpNeeds> const& needs) {
-    std::vector<std::int64_t> bytes;
-    for (std::size_t n = 0; n < needs.size(); ++n) {
-      bool const whole = is_of_source<Program>(static_cast<int>(n));
-      bytes.push_back(whole ? 0 : needs[n].carried_bytes);
-    }
-    return bytes;
-  }
-
-  TANDEM_COLD static bool carries_all(std::vector<OpNeeds> const& needs) {
-    bool all = true;
-    for (std::size_t n = 0; n < needs.size(); ++n) {
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; node.computes() && e < node.first_edge + node.edges; ++e) {
-        bool const other = graph.node[graph.source[e]].out.clock != node.in.clock;
-        all = all && (!other || needs[n].carried_bytes > 0);
-      }
-    }
-    return all;
-  }
-
-  PlanTask task_;
-  MemoryPlan plan_;
-  Buffer kept_;
-  Buffer recomputed_;
-  Buffer transient_;  // what is sent, then values and gradients
-  Buffer scratch_;
-  Buffer packed_;
-  OperandTables<T, P> tables_;
-  CarriedRows<Backend> carried_;
-  bool carries_all_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/branch_streams.hpp
-
-/// @file
-/// BranchStreams: runs the branches of a device's graph at the same time, on streams that are
-/// forked from the compute stream and joined to it.
-
-namespace tandem {
-
-/// Whether something in a graph joins branches.
-template <GraphSize Size>
-constexpr bool has_joins(Graph<Size> const& graph) {
-  bool any = false;
-  for (Node const& node : graph.node) {
-    any = any || node.edges > 1;
-  }
-  return any;
-}
-
-/// What a device has that computes on several streams: `sides` beside its compute stream, each with
-/// scratch memory and waiting gradients; turn_to(s) makes those of side s - 1 the device's own, and
-/// 0 its own again, and turned() is which; fork(n) has n sides wait for what is queued, join(n) has
-/// the compute stream wait for them.
-template <class Device>
-concept HasSides = requires(Device& device, int s) {
-  device.sides.size();
-  device.add_side();
-  device.turn_to(s);
-  device.turned();
-  device.fork(s);
-  device.join(s);
-};
-
-/// Where nothing runs at the same time.
-struct NoBranchStreams {
-  template <class Graph>
-  NoBranchStreams(Graph const& /*graph*/, int /*streams*/, int const* /*segment*/) {}
-  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Device>
-  void open(Device& /*device*/, std::vector<OpNeeds> const& /*needs*/) {}
-  template <class Device>
-  void settle(Device& /*device*/) {}
-};
-
-/// Stage tells it of each node; between a region's first and last one a node's kernels go to the
-/// stream of its branch. The device's `compute`, `scratch` and `casts` are that stream's meanwhile,
-/// so that ops know of nothing.
-template <class Backend>
-  requires HasSides<typename Backend::Device>
-class BranchStreams {
- public:
-  using Device = typename Backend::Device;
-
-  /// Brings a device back to the stream on which a pass began, also where that throws.
-  struct Return {
-    Device& device;
-    int side;
-    explicit Return(Device& from) : device{from}, side{from.turned()} {}
-    Return(Return const&) = delete;
-    Return& operator=(Return const&) = delete;
-    ~Return() { device.turn_to(side); }
-  };
-
-  TANDEM_COLD BranchStreams(GraphView graph, int streams, int const* segment) {
-    if (streams > 1) {
-      branches_.emplace(graph, streams, segment);
-      nodes_ = graph.nodes;
-      on_ = branches_->count > 0;
-    }
-  }
-
-  /// What the memory must be planned for; null: branches run one after another.
-  [[nodiscard]] Branches const* plan() const { return on_ ? &*branches_ : nullptr; }
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
-
-  /// Makes the streams, with memory for what the ops of their nodes @p needs.
-  TANDEM_COLD void open(Device& device, std::vector<OpNeeds> const& needs) {
-    if (!on_) {
-      return;
-    }
-    std::vector<Room> rooms;
-    for (int n = 0; n < nodes_; ++n) {
-      auto const s = static_cast<std::size_t>(branches_->stream[n]);
-      rooms.resize(std::max(rooms.size(), s));
-      if (s > 0) {
-        OpNeeds const& need = needs[static_cast<std::size_t>(n)];
-        rooms[s - 1].scratch = std::max(rooms[s - 1].scratch, need.scratch_bytes);
-        rooms[s - 1].staged = std::max(rooms[s - 1].staged, need.staged_bytes);
-      }
-    }
-    std::int64_t bytes = 0;
-    for (Room const& room : rooms) {
-      bytes += whole(room.scratch) + whole(room.staged);
-    }
-    memory_ = typename Backend::Buffer{device, static_cast<std::size_t>(bytes)};
-    std::byte* next = memory_.data();
-    for (Room const& room : rooms) {
-      auto& side = device.add_side();
-      side.scratch = next;
-      side.scratch_bytes = room.scratch;
-      next += whole(room.scratch);
-      side.casts.memory = room.staged > 0 ? next : nullptr;
-      side.casts.bytes = room.staged;
-      next += whole(room.staged);
-    }
-  }
-
-  // Around node n of a pass.
-  void begin_forward(Device& device, int n) const {
-    if (on_) {
-      begin(device, n, branches_->begins(n));
-    }
-  }
-  void end_forward(Device& device, int n) const {
-    if (on_ && branches_->ends(n)) {
-      join(device, n);
-    }
-  }
-  void begin_backward(Device& device, int n) const {
-    if (on_) {
-      begin(device, n, branches_->ends(n));
-    }
-  }
-  /// Whether the region is over, and all of its gradients are whole: those of buckets, which nobody
-  /// reduces in between, too.
-  bool end_backward(Device& device, int n) const {
-    bool const over = on_ && branches_->begins(n);
-    if (over) {
-      join(device, n);
-    }
-    return over;
-  }
-  [[nodiscard]] bool inside(int n) const { return on_ && branches_->inside(n); }
-  /// @pre inside(n)
-  [[nodiscard]] int last(int n) const { return branches_->last[n]; }
-
-  /// After an error.
-  void settle(Device& device) {
-    device.turn_to(0);
-    for (auto& side : device.sides) {
-      device.settle(side->stream);
-    }
-  }
-
- private:
-  // As memory that was allocated alone.
-  static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
-
-  struct Room {
-    std::int64_t scratch = 0;
-    std::int64_t staged = 0;
-  };
-
-  TANDEM_NOINLINE void begin(Device& device, int n, bool forks) const {
-    if (forks) {
-      device.fork(static_cast<int>(device.sides.size()));
-    }
-    device.turn_to(branches_->stream[n]);
-  }
-  TANDEM_NOINLINE static void join(Device& device, int /*n*/) {
-    int const sides = static_cast<int>(device.sides.size());
-    for (int s = 1; s <= sides; ++s) {
-      device.turn_to(s);
-      if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
-        Verbs<Backend>::finish_gradients(device);
-      }
-    }
-    device.turn_to(0);
-    device.join(sides);
-  }
-
-  std::optional<Branches> branches_;
-  typename Backend::Buffer memory_;
-  int nodes_ = 0;
-  bool on_ = false;
-};
-
-/// Its type is not named where a device has no sides.
-template <class Backend>
-struct BranchesOn {
-  using type = BranchStreams<Backend>;
-};
-
-}  // namespace tandem
+/// OpTable: the ops of all nodes of a graph, found by index at compile time; those of one type are
+/// neighbours, and are made by one loop.
 
 // ---- tandem/engine/rank/node_runs.hpp
 
@@ -58077,123 +55187,6 @@ TANDEM_INLINE void each_node_back(F const& f) {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/pass_pairs.hpp
-
-/// @file
-/// PassPairs: runs a forward pass and the whole backward pass of another stage behind it as one
-/// action, on two streams: PyTorch's OVERLAP_F_B, for which DualPipe's rows are made.
-
-namespace tandem {
-
-/// The backward pass that may run at the same time as the forward pass @p forward, or null: between
-/// the two stand only messages of theirs, what the forward pass has made and what the backward pass
-/// wants.
-constexpr Action const* paired_backward(Action const* forward) {
-  if (forward->kind != ActionKind::forward) {
-    return nullptr;
-  }
-  Action const* next = forward + 1;
-  while (next->kind == ActionKind::send_forward && next->stage == forward->stage) {
-    ++next;
-  }
-  while (next->kind == ActionKind::receive_backward && next->stage != forward->stage) {
-    ++next;
-  }
-  bool const pair = next->kind == ActionKind::backward && next->stage != forward->stage;
-  return pair ? next : nullptr;
-}
-
-/// Where passes run one after another.
-struct NoPassPairs {
-  [[nodiscard]] static constexpr bool on() { return false; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Device>
-  void open(Device& /*device*/, RankPlan const& /*plan*/, std::int64_t /*scratch*/) {}
-  template <class Device>
-  void settle(Device& /*device*/) {}
-};
-
-/// The forward pass goes to a stream of its own, with scratch memory of its own. What both stages
-/// have besides is apart: of two stages each pass writes its own, and the values of a forward pass
-/// share no memory with gradients that are deferred.
-template <class Backend>
-  requires HasSides<typename Backend::Device>
-class PassPairs {
- public:
-  using Device = typename Backend::Device;
-
-  /// The passes of a pair; between the two of them begin_backward() is called.
-  class [[nodiscard]] Pair {
-   public:
-    explicit Pair(Device& device) : device_{device} {
-      device_.fork(1);
-      device_.turn_to(1);
-    }
-    Pair(Pair const&) = delete;
-    Pair& operator=(Pair const&) = delete;
-    /// Brings a device back to its compute stream also where a pass throws.
-    ~Pair() { device_.turn_to(0); }
-
-    void begin_backward() { device_.turn_to(0); }
-    /// What is computed from now on comes after both.
-    void join() { device_.join(1); }
-
-   private:
-    Device& device_;
-  };
-
-  [[nodiscard]] bool on() const { return on_; }
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
-
-  /// Makes the stream if the device's row has pairs.
-  /// @param scratch  bytes that a pass needs
-  /// @pre the device has no sides
-  TANDEM_COLD void open(Device& device, RankPlan const& plan, std::int64_t scratch) {
-    bool const apart = std::any_of(plan.stages.begin(), plan.stages.end(),
-                                   [](StageLife const& stage) { return stage.deferred > 0; });
-    for (Action const& action : plan.training) {
-      on_ = on_ || (apart && paired_backward(&action) != nullptr);
-    }
-    if (on_) {
-      memory_ = typename Backend::Buffer{device, static_cast<std::size_t>(scratch)};
-      auto& side = device.add_side();
-      side.scratch = memory_.data();
-      side.scratch_bytes = scratch;
-    }
-  }
-
-  /// After an error.
-  void settle(Device& device) {
-    device.turn_to(0);
-    for (auto& side : device.sides) {
-      device.settle(side->stream);
-    }
-  }
-
- private:
-  typename Backend::Buffer memory_;
-  bool on_ = false;
-};
-
-/// Its type is not named where a device has no sides.
-template <class Backend>
-struct PairsOn {
-  using type = PassPairs<Backend>;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/prepared_ops.hpp
-
-/// @file
-/// PreparedOps: all that a rank computes with, and the memory that it wants.
-
-// ---- tandem/engine/rank/op_table.hpp
-
-/// @file
-/// OpTable: the ops of all nodes of a graph, found by index at compile time; those of one type are
-/// neighbours, and are made by one loop.
-
 namespace tandem {
 
 namespace detail {
@@ -58431,211 +55424,2828 @@ class OpTable {
 
 }  // namespace tandem
 
-// ---- tandem/ops/metrics.hpp
+// ---- tandem/engine/rank/rank_core.hpp
 
 /// @file
-/// MetricOpsOf: the ops of a trainer's metric, or of its several metrics, as one.
+/// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
+/// actions, and compiled for a RankWay and not for each device of each program.
 
-// ---- tandem/layers/metrics.hpp
+// ---- tandem/engine/links/gradient_reduction.hpp
 
 /// @file
-/// Metrics<...>: several metrics of one trainer.
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/links/bucket_sums.hpp
+
+/// @file
+/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
+/// order or in a fixed one, by types. RowSums: how its GradientRows are.
+
+// ---- tandem/engine/memory/parameter_memory.hpp
+
+/// @file
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
+/// the same for the host to read and write, as the user wrote the network.
+
+// ---- tandem/engine/links/no_part.hpp
+
+/// @file
+/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
+/// to do is nothing, and nothing of the part is compiled.
 
 namespace tandem {
 
-namespace detail {
+struct NoPart {
+  static constexpr bool comes_late = false;
 
-/// Fields that a line of a log has besides: of its names, a metric may have none.
-inline constexpr std::string_view reserved_names[8] = {
-    "kind", "step", "epoch", "samples", "loss", "learning_rate", "gradient_norm", "seconds"};
+  NoPart(auto const&... /*arguments*/) {}
 
-constexpr bool is_reserved(std::string_view name) {
-  for (std::string_view const other : reserved_names) {
-    if (name == other) {
-      return true;
-    }
+  static void add(auto const&... /*arguments*/) {}
+  static void add_up(auto const&... /*arguments*/) {}
+  static void arrive(auto const&... /*arguments*/) {}
+  static void await(auto const&... /*arguments*/) {}
+  static void await_all(auto const&... /*arguments*/) {}
+  static void begin(auto const&... /*arguments*/) {}
+  static void begin_scatter(auto const&... /*arguments*/) {}
+  static void begin_step(auto const&... /*arguments*/) {}
+  static void bring_together(auto const&... /*arguments*/) {}
+  static void clear(auto const&... /*arguments*/) {}
+  static void end_scatter(auto const&... /*arguments*/) {}
+  static void exchange(auto const&... /*arguments*/) {}
+  static void forget() {}
+  static void gather(auto const&... /*arguments*/) {}
+  static void gather_rows(auto const&... /*arguments*/) {}
+  static void give_back(auto const&... /*arguments*/) {}
+  static void join_tree(auto const&... /*arguments*/) {}
+  static void keep(auto const&... /*arguments*/) {}
+  static void open(auto const&... /*arguments*/) {}
+  static void open_stage(auto const&... /*arguments*/) {}
+  static void run(auto const&... /*arguments*/) {}
+  static void settle(auto const&... /*arguments*/) {}
+  static void take_rows(auto const&... /*arguments*/) {}
+  static void use(auto const&... /*arguments*/) {}
+
+  [[nodiscard]] static constexpr bool arrived() { return true; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  template <class Batch>
+  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
+    return batch;
   }
-  return name.empty();
-}
-
-/// Whether no two of @p count names are equal.
-constexpr bool names_differ(std::string_view const* name, int count) {
-  for (int i = 0; i < count; ++i) {
-    for (int other = 0; other < i; ++other) {
-      if (name[i] == name[other]) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-template <bool AreMetrics, int Count, bool NamesDiffer, bool NamesAreFree>
-struct MetricsFit {
-  static constexpr bool value = true;
-  static_assert(AreMetrics,
-                "Metrics<M...>: each is a metric, such as Accuracy or TopK<5>: a type that has "
-                "static constexpr std::string_view name");
-  static_assert(Count >= 1 && Count <= most_metrics, "Metrics<M...>: give one to eight metrics");
-  static_assert(!AreMetrics || NamesDiffer,
-                "Metrics<M...>: two metrics have the same name; give each a name of its own");
-  static_assert(!AreMetrics || NamesAreFree,
-                "Metrics<M...>: a metric's name may be neither empty nor that of another field of "
-                "a log, such as loss or step; give it one of its own");
-};
-
-}  // namespace detail
-
-/// Several metrics at once, each under its own name: Trainer<Net, S, Host, SoftmaxCrossEntropy<>,
-/// Metrics<Accuracy, TopK<5>>>. The first is the `metric` of reports and results.
-template <class... Ms>
-struct Metrics {
-  static_assert(
-      detail::MetricsFit<(Metric<Ms> && ...), static_cast<int>(sizeof...(Ms)), true, true>::value);
-  static constexpr std::string_view name = "metrics";
-  using refused = void;  // nothing more is said of it
-};
-template <Metric... Ms>
-  requires(sizeof...(Ms) >= 1 && sizeof...(Ms) <= most_metrics)
-struct Metrics<Ms...> {
-  static constexpr std::string_view name = "metrics";
-  static constexpr int count = static_cast<int>(sizeof...(Ms));
-  static constexpr std::string_view names[sizeof...(Ms)] = {std::string_view{Ms::name}...};
-  static_assert(detail::MetricsFit<true, count, detail::names_differ(names, count),
-                                   !(detail::is_reserved(Ms::name) || ...)>::value);
-};
-
-/// The names of a trainer's metrics, in order; none where there is no metric, whose name is "".
-template <class M>
-struct MetricNames {
-  static constexpr std::string_view list[1] = {std::string_view{M::name}};
-  static constexpr int count = std::string_view{M::name}.empty() ? 0 : 1;
-};
-template <Metric... Ms>
-  requires requires { Metrics<Ms...>::count; }
-struct MetricNames<Metrics<Ms...>> {
-  static constexpr auto const& list = Metrics<Ms...>::names;
-  static constexpr int count = Metrics<Ms...>::count;
+  [[nodiscard]] static constexpr bool on() { return false; }
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
+  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+  [[nodiscard]] static constexpr Slice slice() { return {}; }
 };
 
 }  // namespace tandem
 
 namespace tandem {
 
-/// Each metric's op in turn, on whatever backend it is of.
-template <class List, class L, class Backend>
-class MetricOps;
-template <class... Ms, class L, class Backend>
-class MetricOps<Metrics<Ms...>, L, Backend> {
- public:
-  explicit MetricOps(Shape output) : ops_{MetricOp<Ms, L, Backend>{output}...} {}
+/// Whether a backend has what GradientRows need.
+template <class Backend>
+concept HasRowVerbs = requires(typename Backend::Device& device,
+                               GradientRows<typename Backend::Master> const& rows) {
+  Verbs<Backend>::clear_rows(device, rows);
+};
 
-  /// They take turns with the same scratch memory.
-  [[nodiscard]] std::int64_t scratch_bytes(int batch) const {
-    std::int64_t most = 0;
-    auto const ask = [&](auto const& op) {
-      if constexpr (requires { op.scratch_bytes(batch); }) {
-        most = std::max<std::int64_t>(most, op.scratch_bytes(batch));
+/// Of each such parameter, in the order of ParameterLayout::row_parameter: what one replica makes
+/// of it, as many buffers as there are of dense gradients; what all replicas have made; their sum.
+template <class Backend>
+class RowGradients {
+ public:
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+
+  TANDEM_COLD RowGradients(GraphView graph, LayoutView const& layout, Device& device,
+                           RowGradientTask const& task) {
+    for (int r = 0; r < layout.row_gradients; ++r) {
+      Parameter const& parameter = graph.parameter[layout.row_parameter[r]].parameter;
+      RowGradientSize const size{parameter, task, sizeof(P)};
+      RowsTouched const touched = parameter.touched;
+      RowScratch const scratch{.keys = task.batch * touched.of_sample + touched.of_step,
+                               .most = size.most,
+                               .block = size.block,
+                               .limit = size.limit,
+                               // What is drawn for the step is added apart from what samples name.
+                               .accumulates = task.microbatches > 1 || touched.of_step > 0,
+                               .tree = task.buffers > 1,
+                               .replicas = task.replicas};
+      std::int64_t const bytes = Verbs<Backend>::row_scratch_bytes(device, scratch);
+      all_.push_back({size, Buffer{device, static_cast<std::size_t>(size.own)},
+                      Buffer{device, static_cast<std::size_t>(size.gathered)},
+                      Buffer{device, static_cast<std::size_t>(size.sum)},
+                      Buffer{device, static_cast<std::size_t>(bytes)}});
+      Entry& own = all_.back();
+      for (int buffer = 0; buffer < task.buffers; ++buffer) {
+        own.buffer.push_back(view(own, own.own, buffer * size.block, size.most));
+        Verbs<Backend>::clear_rows(device, own.buffer.back());
       }
-    };
-    std::apply([&](auto const&... op) { (ask(op), ...); }, ops_);
-    return most;
+      for (int replica = 0; task.replicas > 1 && replica < task.replicas; ++replica) {
+        own.replica.push_back(view(own, own.gathered, replica * size.block, size.most));
+      }
+      own.total = task.replicas > 1 ? view(own, own.sum, 0, size.all) : own.buffer.front();
+      Verbs<Backend>::clear_rows(device, own.total);
+    }
   }
 
-  /// @param sums  one for each metric
-  template <class P, class T, class Target>
-  void count(P const& pass, T const* output, Target const* targets, double* sums) {
-    std::apply([&](auto&... op) { (op.count(pass, output, targets, sums++), ...); }, ops_);
+  /// Buffer 0 takes those of the leaf at work, the others wait in the tree.
+  [[nodiscard]] GradientRows<P> const& buffer(int r, int b = 0) const {
+    return entry(r).buffer[static_cast<std::size_t>(b)];
+  }
+  /// The replicas' rows, once they have come.
+  [[nodiscard]] std::vector<GradientRows<P>> const& replicas(int r) const {
+    return entry(r).replica;
+  }
+  /// The sum over all replicas, what an update reads; of one replica buffer 0.
+  [[nodiscard]] GradientRows<P> const& sum(int r) const { return entry(r).total; }
+
+  /// Buffer 0 as it is sent, and where the replicas' are received.
+  [[nodiscard]] std::span<P> sent(int r) const {
+    return {entry(r).own.template as<P>(), elements(entry(r).size.block)};
+  }
+  [[nodiscard]] std::span<P> received(int r) const {
+    return {entry(r).gathered.template as<P>(), elements(entry(r).size.gathered)};
+  }
+  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (Entry const& own : all_) {
+      sum += own.size.bytes();
+    }
+    return sum;
+  }
+  [[nodiscard]] TANDEM_COLD std::int64_t scratch_bytes() const {
+    std::int64_t sum = 0;
+    for (Entry const& own : all_) {
+      sum += static_cast<std::int64_t>(own.scratch.bytes());
+    }
+    return sum;
   }
 
  private:
-  std::tuple<MetricOp<Ms, L, Backend>...> ops_;
+  struct Entry {
+    RowGradientSize size;
+    Buffer own;
+    Buffer gathered;
+    Buffer sum;
+    Buffer scratch;
+    std::vector<GradientRows<P>> buffer{};
+    std::vector<GradientRows<P>> replica{};
+    GradientRows<P> total{};
+  };
+
+  [[nodiscard]] Entry const& entry(int r) const { return all_[static_cast<std::size_t>(r)]; }
+  static std::size_t elements(std::int64_t bytes) {
+    return static_cast<std::size_t>(bytes) / sizeof(P);
+  }
+  static GradientRows<P> view(Entry const& own, Buffer const& buffer, std::int64_t offset,
+                              std::int64_t most) {
+    auto rows =
+        gradient_rows(buffer.template as<P>() + offset / static_cast<std::int64_t>(sizeof(P)), most,
+                      own.size.width);
+    rows.limit = own.size.limit;
+    rows.scratch = own.scratch.data();
+    rows.scratch_bytes = static_cast<std::int64_t>(own.scratch.bytes());
+    return rows;
+  }
+
+  std::vector<Entry> all_;
 };
 
-namespace detail {
+/// Whether a backend's ops keep parameters in layouts of their own.
+template <class Backend>
+inline constexpr bool packs_weights = [] {
+  if constexpr (requires { Backend::packs_weights; }) {
+    return bool{Backend::packs_weights};
+  } else {
+    return false;
+  }
+}();
 
-template <class M, class L, class Backend>
-struct MetricOpsType {
-  using type = MetricOp<M, L, Backend>;
+/// Flat arrays in the order of the device's ParameterLayout.
+template <class Backend>
+class ParameterMemory {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Buffer = typename Backend::Buffer;
+  using Device = typename Backend::Device;
+  /// Whether products read parameters of another type than the optimizer keeps, and no op packs
+  /// them.
+  static constexpr bool mixed = !std::is_same_v<T, P> && !packs_weights<Backend>;
+  using Rows = std::conditional_t<HasRowVerbs<Backend>, RowGradients<Backend>, NoPart>;
+
+  /// @param tables      outlive this
+  /// @param leaves  of one replica: runs of microbatches whose gradients a tree joins
+  /// @param batch, microbatches  of its microbatches the largest, and how many these are
+  /// @param replicas  where the strategy takes any number
+  TANDEM_COLD ParameterMemory(DeviceTables const& tables, Device& device, int states, int leaves,
+                              int batch, int microbatches, int replicas)
+      : tables_{tables},
+        waiting_leaves_{static_cast<int>(std::bit_width(static_cast<unsigned>(leaves))) - 1},
+        parameters_{device, bytes(tables.parameter_elements)},
+        versions_{device, bytes(tables.layout.trained) *
+                              static_cast<std::size_t>(tables.places.count() - 1)},
+        weights_{device, mixed ? static_cast<std::size_t>(tables.weight_elements) * sizeof(T) : 0},
+        gradients_{device, bytes(tables.gradient_elements) *
+                               (1 + static_cast<std::size_t>(waiting_leaves_))},
+        states_{device, bytes(tables.state_elements) * static_cast<std::size_t>(states)},
+        rows_{tables.graph, tables.layout, device,
+              RowGradientTask{.batch = batch,
+                              .microbatches = microbatches,
+                              .replicas = tables.gradient_replicas(replicas),
+                              .buffers = 1 + waiting_leaves_}} {}
+
+  [[nodiscard]] DeviceTables const& tables() const { return tables_; }
+
+  /// In the order of the layout; where a rank keeps its part alone, that, then the slots.
+  [[nodiscard]] P* parameters() const { return parameters_.template as<P>(); }
+  /// Slot 0 or 1, where parameters are gathered.
+  [[nodiscard]] P* parameter_slot(int slot) const {
+    return parameters() + tables_.state_elements + slot * tables_.parameter_slot;
+  }
+  /// Frozen parameters, in the order of the layout.
+  [[nodiscard]] P* frozen() const {
+    return tables_.sharded_parameters ? parameter_slot(2) : parameters() + layout().trained;
+  }
+  /// Where @p element is kept, and its neighbours of the same part.
+  /// @param lag  of the rank's part; see OwnedRange
+  [[nodiscard]] P* kept_parameters(std::int64_t element, std::int64_t lag) const {
+    return parameters() + (tables_.sharded_parameters ? element - lag : element);
+  }
+  /// The trained parameters in one of the WeightPlaces; place 0 is parameters().
+  [[nodiscard]] P* version(int place) const {
+    return place == 0 ? parameters() : versions_.template as<P>() + (place - 1) * layout().trained;
+  }
+  /// Where ops read it. Frozen parameters have no versions.
+  [[nodiscard]] P* parameter(int p, int place) const {
+    std::int64_t const at = layout().offset[p];
+    bool const trained = at < layout().trained;
+    if (tables_.sharded_parameters && trained) {
+      int const bucket = bucket_of(layout(), at);
+      return parameter_slot(bucket & 1) + at - layout().bucket_begin[bucket];
+    }
+    if (tables_.sharded_parameters) {
+      return frozen() + at - layout().trained;
+    }
+    return (trained ? version(place) : parameters()) + at;
+  }
+  /// The same as products read it; null where ops pack it.
+  [[nodiscard]] T const* weight(int p, int place) const {
+    if constexpr (std::is_same_v<T, P>) {
+      return parameter(p, place);
+    } else if (tables_.sharded_parameters) {
+      return weights() + (parameter(p, place) - parameter_slot(0));
+    } else {
+      return weights() != nullptr ? weights() + layout().offset[p] : nullptr;
+    }
+  }
+  /// The first @p count parameters of a slot, as products read them: behind what @p stream has
+  /// brought.
+  template <class Stream>
+  void round_slot(Stream& stream, int slot, std::int64_t count) const {
+    if constexpr (mixed) {
+      Verbs<Backend>::cast_on(stream, static_cast<P const*>(parameter_slot(slot)),
+                              weights() + slot * tables_.parameter_slot, count);
+    }
+  }
+  /// Likewise what is frozen, where the others are in slots.
+  void round_frozen(Device& device) const {
+    if constexpr (mixed) {
+      if (std::int64_t const count = layout().elements - layout().trained; count > 0) {
+        Verbs<Backend>::cast(device, static_cast<P const*>(frozen()),
+                             weights() + 2 * tables_.parameter_slot, count);
+      }
+    }
+  }
+  void copy_version(Device& device, int from, int to) const {
+    Verbs<Backend>::copy(device, version(from), version(to), layout().trained);
+  }
+  /// The parameters as products read them, or of a rank that keeps its part alone the slots and
+  /// what is frozen; where the types agree, the parameters themselves. Null where ops pack them.
+  [[nodiscard]] T* weights() const {
+    if constexpr (mixed) {
+      return weights_.template as<T>();
+    } else if constexpr (std::is_same_v<T, P>) {
+      return parameters();
+    } else {
+      return nullptr;
+    }
+  }
+  /// Buffer 0 takes the gradients of the leaf at work, the others wait in the tree.
+  [[nodiscard]] P* gradients(int buffer = 0) const {
+    return gradients_.template as<P>() + buffer * layout().dense;
+  }
+  /// Where the gradients of @p bucket are made: in the array of them, or in a slot.
+  [[nodiscard]] P* made_gradients(int bucket) const {
+    return tables_.sharded_gradients ? gradient_slot(bucket & 1)
+                                     : gradients() + layout().bucket_begin[bucket];
+  }
+  /// Slot 0 or 1, which stand behind this rank's part of the gradients.
+  [[nodiscard]] P* gradient_slot(int slot) const {
+    return gradients() + tables_.state_elements + slot * tables_.gradient_slot;
+  }
+  /// Where the sum of the gradient of @p element is, and its neighbours' of the same part.
+  /// @param lag  of the rank's part; see OwnedRange
+  [[nodiscard]] P* summed_gradients(std::int64_t element, std::int64_t lag) const {
+    return gradients() + (tables_.sharded_gradients ? element - lag : element);
+  }
+  /// Gradients that are GradientRows.
+  [[nodiscard]] Rows const& rows() const { return rows_; }
+  /// Of this rank's part of each bucket, one behind the other, where DeviceTables::state_shares
+  /// > 1.
+  [[nodiscard]] P* state(int s) const {
+    return states_.template as<P>() + s * tables_.state_elements;
+  }
+  /// Sums of finished leaves that wait for their sibling in the tree.
+  [[nodiscard]] int waiting_leaves() const { return waiting_leaves_; }
+
+ protected:
+  [[nodiscard]] LayoutView const& layout() const { return tables_.layout; }
+  static std::int64_t size(Buffer const& b) { return static_cast<std::int64_t>(b.bytes()); }
+  [[nodiscard]] std::int64_t parameter_bytes() const { return size(parameters_); }
+  [[nodiscard]] std::int64_t version_bytes() const { return size(versions_); }
+  [[nodiscard]] std::int64_t weight_bytes() const { return size(weights_); }
+  [[nodiscard]] std::int64_t gradient_bytes() const { return size(gradients_) + rows_.bytes(); }
+  [[nodiscard]] std::int64_t state_bytes() const { return size(states_); }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) {
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+  DeviceTables const& tables_;
+  int waiting_leaves_;
+  Buffer parameters_;
+  Buffer versions_;
+  Buffer weights_;
+  Buffer gradients_;
+  Buffer states_;
+  Rows rows_;
 };
-template <class M, class L, class Backend>
-  requires requires { typename M::refused; }
-struct MetricOpsType<M, L, Backend> {
-  using type = NoOp;
+
+/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+template <class Backend>
+class ParameterMirror {
+ public:
+  using T = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Backend>;
+  static constexpr bool is_memory = true;
+
+  ParameterMirror(DeviceTables const& /*tables*/, int /*states*/) {}
+
+  /// Brings the mirror up to date; until the next step or upload it stays so.
+  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
+  /// Gives the device what the mirror has.
+  void upload(Device& /*device*/, Memory const& /*memory*/) {}
+
+  /// As of ParameterMemory. @pre download() was called
+  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
+  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
+  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
+
+ private:
+  Memory const* memory_ = nullptr;
 };
-template <Metric... Ms, class L, class Backend>
-  requires requires { Metrics<Ms...>::count; }
-struct MetricOpsType<Metrics<Ms...>, L, Backend> {
-  using type = MetricOps<Metrics<Ms...>, L, Backend>;
-};
-
-}  // namespace detail
-
-template <class M, class L, class Backend>
-using MetricOpsOf = typename detail::MetricOpsType<M, L, Backend>::type;
-
-/// Sums that a microbatch has for its metrics: one at least, which a metric of no name writes, too.
-template <class M>
-inline constexpr int metric_sums = std::max(1, MetricNames<M>::count);
 
 }  // namespace tandem
 
 namespace tandem {
 
-/// The ops of all nodes, of the loss and of the metric, for microbatches of one largest size.
-template <class Program, class Backend, class LossType, class MetricType>
-class PreparedOps {
+/// What of a program the code that sums gradients depends on, as it asks other things of
+/// communicators. All else are values: DeviceTables.
+struct GradientWay {
+  bool sums = false;      ///< over other devices
+  bool in_order = false;  ///< of messages, where the communicator's own sums have no order
+  bool shares = false;    ///< each replica updates its part
+  bool in_slots = false;  ///< and keeps its part of the gradients alone
+  WireFormat wire = WireFormat::exact;
+};
+
+/// @tparam Device  a DeviceProgram
+template <class Device, class Communicator, class Program = typename Device::Program>
+constexpr GradientWay gradient_way() {
+  bool const twins = Device::has_twins && !Program::averaging.keeps_two();
+  return {.sums = twins ? Program::several_replicas : Device::sums_gradients,
+          .in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
+          .shares = Device::state_shares > 1,
+          .in_slots = Program::sharded_gradients,
+          .wire = Device::batching.wire};
+}
+
+namespace detail {
+
+/// Whether gradients can be added in a fixed order where an all-reduce alone has none.
+template <class Communicator, class Element, class Stream>
+inline constexpr bool adds_in_order = requires(Communicator& group, std::span<Element const> in,
+                                               std::span<Element> out, std::span<std::byte> scratch,
+                                               Stream& stream, Label label) {
+  all_reduce_ordered(group, in, out, Sum{}, scratch, stream, label);
+};
+
+template <class Communicator, class Element, class Stream>
+inline constexpr bool scatters_in_order = requires(Communicator& group, std::span<Element const> in,
+                                                   std::span<Element> out,
+                                                   std::span<std::byte> scratch, Stream& stream,
+                                                   Label label) {
+  reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
+};
+
+/// @p data becomes its sum over the ranks by all_reduce_ordered(), which the backend has.
+/// @param op  Sum, or one that rounds
+template <class Communicator, class E, class Op, class Stream>
+void add_in_order(Communicator& group, std::span<E> data, Op op, std::span<std::byte> scratch,
+                  Stream& stream, Label label) {
+  static_assert(adds_in_order<Communicator, E, Stream>,
+                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
+                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
+                "Reproducible out");
+  if constexpr (adds_in_order<Communicator, E, Stream>) {
+    all_reduce_ordered(group, std::span<E const>{data}, data, op, scratch, stream, label);
+  }
+}
+
+/// Queues the collective @p f on the communication stream; @p mark stands behind it.
+template <class Device, class F>
+void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
+                      typename Device::Mark& mark, F const& f) {
+  device.begin_on(device.communication);
+  tracer.collective(device, label, f);
+  device.mark_on(device.communication, mark);
+}
+
+/// A sum as the communicator makes it.
+template <class Backend, class Communicator>
+struct PlainSum {
+  PlainSum(LayoutView const& /*layout*/, typename Backend::Device& /*device*/, int /*replicas*/) {}
+
+  template <class E, class Stream>
+  void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
+    group.all_reduce(data, data, Sum{}, stream, label);
+  }
+  /// Of this rank's part of the data alone.
+  template <class E, class Stream>
+  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
+               Label label) const {
+    group.reduce_scatter(data, part, Sum{}, stream, label);
+  }
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// In an order fixed by rank, of messages, where the communicator's own has none.
+template <class Backend, class Communicator>
+class SumInOrder {
  public:
-  static constexpr Shape output = Program::Program::network.output().out;
+  SumInOrder(LayoutView const& layout, typename Backend::Device& device, int replicas)
+      : scratch_{device, ordered_scratch_bytes<Communicator, typename Backend::Master>(
+                             static_cast<std::size_t>(largest_bucket(layout)), replicas)} {}
 
-  /// @param slice  of layers that several ranks share, the rank's
-  PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
-      : loss{output, largest_microbatch},
-        metric{output},
-        nodes_{largest_microbatch, threads, slice, device},
-        needs_{nodes_.needs()},
-        largest_microbatch_{largest_microbatch} {}
-
-  /// Of node @p n, as OpTable.
-  template <int I>
-  [[nodiscard]] auto& get(int n) {
-    return nodes_.template get<I>(n);
+  template <class E, class Stream>
+  void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
+    add_in_order(group, data, Sum{}, {scratch_.data(), scratch_.bytes()}, stream, label);
   }
-
-  /// What the op of each node asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
-
-  /// What the greediest pass wants.
-  [[nodiscard]] std::int64_t scratch_bytes() const {
-    std::int64_t most = Program::has_result ? loss.scratch_bytes() : 0;
-    if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
-      most = std::max(most, metric.scratch_bytes(largest_microbatch_));
+  template <class E, class Stream>
+  void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
+               Label label) const {
+    static_assert(scatters_in_order<Communicator, E, Stream>,
+                  "ShardedState with Reproducible<>: this communicator does not say that its "
+                  "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
+                  "ordered = true` if it does, or leave one of the two out");
+    if constexpr (scatters_in_order<Communicator, E, Stream>) {
+      reduce_scatter_ordered(group, std::span<E const>{data}, part, Sum{},
+                             {scratch_.data(), scratch_.bytes()}, stream, label);
     }
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.scratch_bytes);
-    }
-    return most;
   }
-
-  /// Room for gradients that wait: for all, up to a size at which nothing more is won.
-  [[nodiscard]] std::int64_t staged_bytes() const {
-    constexpr std::int64_t enough = std::int64_t{32} << 20;
-    std::int64_t most = 0;
-    std::int64_t all = 0;
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.staged_bytes);
-      all += need.staged_bytes;
-    }
-    return std::max(most, std::min(all, enough));
-  }
-
-  LossOp<LossType, Backend> loss;
-  MetricOpsOf<MetricType, LossType, Backend> metric;
+  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
  private:
-  OpTable<Program, Backend> nodes_;
-  std::vector<OpNeeds> needs_;
-  int largest_microbatch_;
+  typename Backend::Buffer scratch_;
+};
+
+/// Gradients travel as they are kept.
+template <class Backend>
+struct ExactWire {
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  ExactWire(LayoutView const& /*layout*/, Device& /*device*/) {}
+
+  static std::span<P> sent(Device& /*device*/, P* gradients, ElementRange range) {
+    return {gradients + range.begin, static_cast<std::size_t>(range.count())};
+  }
+  static void received(Device& /*device*/, P* /*gradients*/, ElementRange /*range*/) {}
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// Rounded to 16 bits, in memory of their own.
+template <class Backend, class Element>
+class RoundedWire {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  RoundedWire(LayoutView const& layout, Device& device)
+      : rounded_{device, static_cast<std::size_t>(layout.dense) * sizeof(Element)} {}
+
+  std::span<Element> sent(Device& device, P const* gradients, ElementRange range) const {
+    Element* const to = rounded_.template as<Element>() + range.begin;
+    Verbs<Backend>::cast(device, gradients + range.begin, to, range.count());
+    return {to, static_cast<std::size_t>(range.count())};
+  }
+  void received(Device& device, P* gradients, ElementRange range) const {
+    Verbs<Backend>::cast(device, rounded_.template as<Element>() + range.begin,
+                         gradients + range.begin, range.count());
+  }
+  [[nodiscard]] std::size_t bytes() const { return rounded_.bytes(); }
+
+ private:
+  typename Backend::Buffer rounded_;
+};
+
+}  // namespace detail
+
+/// The sums of a device's buckets over their replicas on other devices.
+template <class Backend, class Communicator, GradientWay Way>
+class BucketSums {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+  using Wire = std::conditional_t<
+      Way.wire == WireFormat::exact, detail::ExactWire<Backend>,
+      detail::RoundedWire<Backend,
+                          std::conditional_t<Way.wire == WireFormat::bfloat16, BFloat16, Float16>>>;
+  /// Sums in a fixed order may take more than an all-reduce: comm/cuda/ordered.cuh.
+  using Adds = std::conditional_t<Way.in_order, detail::SumInOrder<Backend, Communicator>,
+                                  detail::PlainSum<Backend, Communicator>>;
+
+  /// @param replicas  over which they are
+  BucketSums(LayoutView const& layout, Device& device, int replicas)
+      : layout_{layout}, adds_{layout, device, replicas}, wire_{layout, device} {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// Queues the sum of what has been computed of @p bucket of @p gradients.
+  /// @param part  all of it, or this rank's share, where it needs no more
+  void begin(Device& device, Communicator& group, P* gradients, int bucket, ElementRange part,
+             Tracer<Device>& tracer) {
+    ElementRange const range = bucket_range(layout_, bucket);
+    auto const sent = wire_.sent(device, gradients, range);
+    Label const label{"bucket", bucket};
+    detail::queue_collective(device, tracer, label, mark(bucket), [&] {
+      if constexpr (Way.shares) {
+        if (part.count() < range.count()) {
+          adds_.scatter(group, sent,
+                        sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
+                                     static_cast<std::size_t>(part.count())),
+                        device.communication, label);
+          return;
+        }
+      }
+      adds_(group, sent, device.communication, label);
+    });
+  }
+
+  /// What is computed from now on reads the sum of @p part.
+  void await(Device& device, P* gradients, int bucket, ElementRange part) {
+    device.await_on(device.communication, mark(bucket));
+    wire_.received(device, gradients, part);
+  }
+
+  [[nodiscard]] std::size_t bytes() const { return adds_.bytes() + wire_.bytes(); }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+
+  LayoutView layout_;
+  Adds adds_;
+  Wire wire_;
+  std::vector<Mark> marks_;  // of each bucket
+};
+
+/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
+/// itself, in the order of a dense gradient: so all have the same sum.
+///
+/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
+template <class Backend>
+class RowSums {
+ public:
+  using Device = typename Backend::Device;
+
+  /// @param replicas  whose gradients are added, or one
+  RowSums(DeviceTables const& tables, Device& device, int replicas)
+      : layout_{tables.layout}, gathers_{tables.sums_gradients}, replicas_{replicas} {
+    for (int r = 0; gathers_ && r < layout_.row_gradients; ++r) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// A binary counter, as GradientReduction has of buckets.
+  template <class Rows>
+  void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) const {
+    each(bucket, [&](int r) {
+      int level = 0;
+      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
+      }
+      if (index != leaves - 1) {
+        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
+      }
+    });
+  }
+
+  /// There are none.
+  template <class Rows>
+  void clear(Device& device, Rows const& rows, int bucket) const {
+    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
+  }
+
+  template <class Communicator, class Rows>
+  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
+             Tracer<Device>& tracer) {
+    if constexpr (AllGathers<Communicator, typename Backend::Master>) {  // as where there are any
+      each(gathers_ ? bucket : none, [&](int r) {
+        Label const label{"rows", bucket};
+        detail::queue_collective(device, tracer, label, mark(r), [&] {
+          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
+        });
+      });
+    }
+  }
+
+  /// What is computed from now on reads the sum.
+  template <class Rows>
+  void await(Device& device, Rows const& rows, int bucket) {
+    each(gathers_ ? bucket : none, [&](int r) {
+      device.await_on(device.communication, mark(r));
+      Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
+    });
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
+
+  template <class F>
+  void each(int bucket, F const& f) const {
+    for (int r = 0; r < layout_.row_gradients; ++r) {
+      if (layout_.row_bucket[r] == bucket) {
+        f(r);
+      }
+    }
+  }
+
+  static constexpr int none = -1;
+
+  LayoutView layout_;
+  bool gathers_;
+  int replicas_;
+  std::vector<Mark> marks_;  // of each parameter
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/scattered_buckets.hpp
+
+/// @file
+/// ScatteredBuckets: the gradients of a rank that keeps its part of each bucket alone. A bucket is
+/// made in one of two slots, and its sum over the replicas goes where the rank's part is, while the
+/// next bucket is made in the other slot.
+
+// ---- tandem/strategy/memory/bucket_gaps.hpp
+
+/// @file
+/// bucket_gaps: what of a device's buckets no parameter has, since parameters are aligned and parts
+/// of buckets are equal.
+
+namespace tandem {
+
+/// In the flat arrays, each within one bucket.
+TANDEM_ONCE TANDEM_COLD std::vector<ElementRange> bucket_gaps(GraphView graph,
+                                                              LayoutView const& layout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<ElementRange> bucket_gaps(GraphView graph, LayoutView const& layout) {
+  std::vector<ElementRange> gaps;
+  for (int p = 0; p < graph.parameters; ++p) {
+    std::int64_t const first = layout.offset[p];
+    if (first >= layout.dense) {  // gradients of rows, or none: in no bucket
+      continue;
+    }
+    std::int64_t const begin = first + graph.parameter[p].parameter.shape.elements();
+    std::int64_t end = bucket_range(layout, bucket_of(layout, first)).end;
+    for (int next = 0; next < graph.parameters; ++next) {
+      if (layout.offset[next] > first && layout.offset[next] < end) {
+        end = layout.offset[next];
+      }
+    }
+    if (begin < end) {
+      gaps.push_back({begin, end});
+    }
+  }
+  return gaps;
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
+///
+/// Order: the replicas as in an all-reduce; then the microbatches, one by one.
+template <class Backend, class Communicator, GradientWay Way>
+class ScatteredBuckets {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Backend>;
+  using Adds = typename BucketSums<Backend, Communicator, Way>::Adds;
+
+  /// @param tracer  outlives this
+  TANDEM_COLD ScatteredBuckets(DeviceTables const& tables, Device& device, Tracer<Device>& tracer)
+      : layout_{tables.layout},
+        shares_{tables.state_shares},
+        adds_{layout_, device, shares_},
+        tracer_{tracer},
+        slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
+        gaps_{bucket_gaps(tables.graph, layout_)} {}
+
+  /// What is computed from now on writes the stage's first bucket.
+  void open_stage(Device& device, Memory const& memory, int stage) {
+    for (int bucket = 0; bucket < layout_.buckets; ++bucket) {
+      if (layout_.bucket_stage[bucket] == stage) {
+        open(device, memory, bucket);
+        return;
+      }
+    }
+  }
+
+  /// Queues the sum of @p bucket of microbatch @p microbatch over @p group, and opens the stage's
+  /// next.
+  void begin(Device& device, Communicator& group, Memory const& memory, int bucket,
+             int microbatch) {
+    Slot& slot = slot_of(bucket);
+    slot.bucket = bucket;
+    slot.rank = group.rank();
+    slot.adds = microbatch > 0;
+    Label const label{"bucket", bucket};
+    detail::queue_collective(device, tracer_, label, slot.summed, [&] {
+      adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
+    });
+    if (bucket + 1 < layout_.buckets &&
+        layout_.bucket_stage[bucket + 1] == layout_.bucket_stage[bucket]) {
+      open(device, memory, bucket + 1);
+    }
+  }
+
+  /// What is computed from now on reads the rank's part of the sum of @p bucket.
+  void await(Device& device, Memory const& memory, int bucket) {
+    if (slot_of(bucket).bucket == bucket) {
+      take(device, memory, slot_of(bucket));
+    }
+  }
+
+  /// f(elements, their sums) of each bucket, gathered in one slot while that in the other is looked
+  /// at.
+  /// Comm: an all-gather of each bucket.
+  template <class GroupOf, class F>
+  void each_whole(Device& device, Memory const& memory, GroupOf const& group_of, F const& f) {
+    for (int bucket = 0; bucket <= layout_.buckets; ++bucket) {
+      if (bucket < layout_.buckets) {
+        gather(device, group_of(bucket), memory, bucket, bucket & 1);
+      }
+      if (bucket > 0) {
+        int const slot = (bucket - 1) & 1;
+        device.await_on(device.communication, slots_[slot].summed);
+        f(bucket_range(layout_, bucket - 1), static_cast<P const*>(memory.gradient_slot(slot)));
+      }
+    }
+  }
+
+  /// The sum of @p bucket: in slot 0 or @p slot if it is whole there, else gathered in @p slot.
+  P* lend(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
+    if (int const other = slot_with(bucket); other >= 0 && other <= slot) {
+      return memory.gradient_slot(other);
+    }
+    gather(device, group, memory, bucket, slot);
+    device.await_on(device.communication, slots_[slot].summed);
+    return memory.gradient_slot(slot);
+  }
+  /// Keeps the part of rank @p rank of what lend() has given.
+  void take_back(Device& device, Memory const& memory, int bucket, int rank) {
+    std::span<P> const part = own(memory, bucket);
+    auto const count = static_cast<std::int64_t>(part.size());
+    Verbs<Backend>::copy(device, memory.gradient_slot(slot_with(bucket)) + rank * count,
+                         part.data(), count);
+  }
+
+ private:
+  struct Slot {
+    typename Device::Mark summed;
+    int bucket = -1;    // whose sum has begun and is not yet taken
+    int rank = 0;       // of its replicas
+    bool adds = false;  // it is to be added to the rank's part
+    int whole = -1;     // the bucket whose sum was gathered there
+  };
+
+  [[nodiscard]] Slot& slot_of(int bucket) { return slots_[bucket & 1]; }
+  [[nodiscard]] int slot_with(int bucket) const {
+    return slots_[0].whole == bucket ? 0 : slots_[1].whole == bucket ? 1 : -1;
+  }
+
+  [[nodiscard]] std::span<P> made(Memory const& memory, int bucket) const {
+    return {memory.made_gradients(bucket),
+            static_cast<std::size_t>(bucket_range(layout_, bucket).count())};
+  }
+  // The rank's part of the array of gradients.
+  [[nodiscard]] std::span<P> own(Memory const& memory, int bucket) const {
+    return {memory.gradients() + layout_.bucket_begin[bucket] / shares_,
+            static_cast<std::size_t>(bucket_range(layout_, bucket).count() / shares_)};
+  }
+  // Where a sum goes: there, or to be added there, within its slot.
+  [[nodiscard]] std::span<P> target(Memory const& memory, Slot const& slot) const {
+    std::span<P> const part = own(memory, slot.bucket);
+    return slot.adds ? made(memory, slot.bucket)
+                           .subspan(static_cast<std::size_t>(slot.rank) * part.size(), part.size())
+                     : part;
+  }
+
+  void take(Device& device, Memory const& memory, Slot& slot) {
+    device.await_on(device.communication, slot.summed);
+    if (slot.adds) {
+      std::span<P> const part = own(memory, slot.bucket);
+      Verbs<Backend>::add(device, target(memory, slot).data(), part.data(),
+                          static_cast<std::int64_t>(part.size()));
+    }
+    slot.bucket = -1;
+  }
+
+  // The slot has been another bucket's: what no parameter has is 0 again.
+  void open(Device& device, Memory const& memory, int bucket) {
+    Slot& slot = slot_of(bucket);
+    if (slot.bucket >= 0) {
+      take(device, memory, slot);
+    }
+    slots_[0].whole = slots_[1].whole = -1;
+    for (ElementRange const& gap : gaps_) {
+      if (bucket_range(layout_, bucket).has(gap.begin)) {
+        Verbs<Backend>::zero(
+            device, memory.made_gradients(bucket) + gap.begin - layout_.bucket_begin[bucket],
+            gap.count());
+      }
+    }
+  }
+
+  void gather(Device& device, Communicator& group, Memory const& memory, int bucket, int slot) {
+    Label const label{"gradients", bucket};
+    slots_[1 - slot].whole = slots_[1 - slot].whole == bucket ? -1 : slots_[1 - slot].whole;
+    slots_[slot].whole = bucket;
+    detail::queue_collective(device, tracer_, label, slots_[slot].summed, [&] {
+      group.all_gather(std::span<P const>{own(memory, bucket)},
+                       std::span<P>{memory.gradient_slot(slot), made(memory, bucket).size()},
+                       device.communication, label);
+    });
+  }
+
+  LayoutView layout_;
+  int shares_;
+  Adds adds_;
+  Tracer<Device>& tracer_;
+  Slot slots_[2];
+  std::vector<ElementRange> gaps_;  // between parameters, in the array of them
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Has the rank's end of the group of all ranks, for the losses, and of the replicas of each of its
+/// stages. Buckets are reduced in the order in which backward closes them, on the communication
+/// stream, while it goes on. Where a stage's copies are on devices with different rows, that must
+/// be from the last part of the model to the first, or else they are reduced in this order when all
+/// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
+/// the sum.
+template <class Backend, class CommunicatorType, GradientWay Way>
+class GradientReduction {
+ public:
+  using Communicator = CommunicatorType;
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Mark = typename Device::Mark;
+  using Memory = ParameterMemory<Backend>;
+  using Sums =
+      std::conditional_t<Way.sums && !Way.in_slots, BucketSums<Backend, Communicator, Way>, NoPart>;
+  using Scattered =
+      std::conditional_t<Way.in_slots, ScatteredBuckets<Backend, Communicator, Way>, NoPart>;
+  using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
+
+  /// @param tables  outlive this
+  /// @param all     the group of all ranks
+  /// @param stages  of each local stage: the group of its replicas
+  /// @param plan    microbatches, leaves, and the order in which the stages end
+  /// @param tracer  outlives this
+  TANDEM_COLD GradientReduction(DeviceTables const& tables, Device& device, Communicator all,
+                                std::vector<Communicator> stages, RankPlan const& plan,
+                                Tracer<Device>& tracer)
+      : tables_{tables},
+        communicator_{std::move(all)},
+        stages_{std::move(stages)},
+        has_twins_{tables.has_twins && !tables.averaging.keeps_two()},
+        overlaps_{tables.map.copies == 1 || (plan.reduces_early && !has_twins_)},
+        leaves_{plan.batching.leaves_of_copy(tables.map.copies)},
+        tracer_{&tracer},
+        summed_{device.make_mark()},
+        synchronized_{device.make_mark()},
+        alone_{tables.any_replicas &&
+               (has_twins_ ? plan.batching.replicas
+                           : tables.gradient_replicas(plan.batching.replicas)) == 1},
+        sums_{layout(), device, tables.gradient_replicas(plan.batching.replicas)},
+        scattered_{tables, device, tracer},
+        rows_{tables, device, tables.gradient_replicas(plan.batching.replicas)} {}
+
+  /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
+  /// for its norm.
+  void begin_step(bool norm) { sums_whole_ = norm; }
+
+  /// Gradients of stage @p stage may be written from now on, from its first bucket to its last.
+  void open(Device& device, Memory const& memory, int stage) {
+    scattered_.open_stage(device, memory, stage);
+  }
+
+  /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
+  /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
+  /// rank keeps its part alone.
+  TANDEM_NOINLINE void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
+    if constexpr (Way.in_slots) {
+      scattered_.begin(device, group(bucket), memory, bucket, leaf);
+    } else {
+      if (memory.waiting_leaves() > 0) {
+        join_tree(device, memory, leaf, tables_.bucket(bucket));
+        rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
+      }
+      if (overlaps_ && leaf == leaves_ - 1) {
+        begin(device, memory, bucket);
+      }
+    }
+  }
+
+  /// What is computed from now on reads the sum of @p bucket over all replicas.
+  TANDEM_NOINLINE void await(Device& device, Memory const& memory, int bucket) {
+    scattered_.await(device, memory, bucket);
+    if (!overlaps_ && bucket == 0) {
+      begin_in_order(device, memory);
+    }
+    if (!is_second(bucket)) {  // which gets its sum from the first
+      if (!alone_ && tables_.bucket(bucket).count() > 0) {
+        sums_.await(device, memory.gradients(), bucket, summed(bucket));
+      }
+      if (!alone_) {
+        rows_.await(device, memory.rows(), bucket);
+      }
+      share_with_twin(device, memory.gradients(), bucket);
+    }
+  }
+
+  /// The gradients of @p bucket are 0.
+  void clear(Device& device, Memory const& memory, int bucket) {
+    Verbs<Backend>::zero(device, memory.made_gradients(bucket), tables_.bucket(bucket).count());
+    rows_.clear(device, memory.rows(), bucket);
+  }
+
+  /// Where a rank keeps its part of the sums alone: f(elements, their sums) of each bucket, whole
+  /// for so long. All replicas call it. @pre all buckets were awaited
+  template <class F>
+  void each_whole(Device& device, Memory const& memory, F const& f) {
+    scattered_.each_whole(
+        device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+  }
+
+  /// Where the sum of the gradient of @p element is, with those behind it in its bucket. Where a
+  /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
+  /// it; until the next one there. All replicas call it. @pre all buckets were awaited
+  P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
+    if constexpr (Way.in_slots) {
+      int const bucket = bucket_of(layout(), element);
+      return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
+             layout().bucket_begin[bucket];
+    } else {
+      return memory.gradients() + element;
+    }
+  }
+  /// The rank's part of what was changed there.
+  void take_back(Device& device, Memory const& memory, std::int64_t element) {
+    if constexpr (Way.in_slots) {
+      int const bucket = bucket_of(layout(), element);
+      scattered_.take_back(device, memory, bucket, group(bucket).rank());
+    }
+  }
+
+  /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
+  TANDEM_NOINLINE void reduce_sums(Device& device, std::span<double> sums,
+                                   Label label = {"losses"}) {
+    add(device, communicator_, sums, label, summed_);
+  }
+  /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
+  /// on.
+  TANDEM_NOINLINE void pass_on(Device& device, std::span<double> data, int from,
+                               std::span<int const> to) {
+    Label const label{"tensors"};
+    detail::queue_collective(device, *tracer_, label, summed_, [&] {
+      if (from >= 0) {
+        communicator_.receive(data, from, device.communication, label);
+      }
+      for (int const peer : to) {
+        communicator_.send(std::span<double const>{data}, peer, device.communication, label);
+      }
+    });
+  }
+  void await_sums(Device& device) { device.await_on(device.communication, summed_); }
+
+  /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
+  TANDEM_NOINLINE void synchronize(Device& device, std::span<double> sums, int stage) {
+    if (alone_) {
+      return;
+    }
+    add(device, communicator(stage), sums, {"statistics"}, synchronized_);
+    device.await_on(device.communication, synchronized_);
+  }
+
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+  /// The group of the replicas of local stage @p stage.
+  [[nodiscard]] Communicator& communicator(int stage) {
+    return stages_[static_cast<std::size_t>(stage)];
+  }
+  [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
+
+ private:
+  [[nodiscard]] LayoutView const& layout() const { return tables_.layout; }
+
+  // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
+  // of them need more.
+  [[nodiscard]] ElementRange summed(int bucket) {
+    if (Way.shares && !sums_whole_ && !tables_.shares_bucket(bucket)) {
+      return bucket_share(layout(), bucket, group(bucket).rank(), tables_.state_shares);
+    }
+    return tables_.bucket(bucket);
+  }
+
+  // Where the device has both copies of its part of the model, and their gradients are summed, the
+  // first copy's buckets take the sum, before what other devices add to it.
+  [[nodiscard]] bool is_second(int bucket) const {
+    return has_twins_ && layout().bucket_stage[bucket] >= tables_.map.parts();
+  }
+  void join_twin(Device& device, P* gradients, int first) const {
+    if (has_twins_) {
+      ElementRange const second = tables_.bucket(tables_.twin_buckets[first]);
+      Verbs<Backend>::add(device, gradients + second.begin, gradients + tables_.bucket(first).begin,
+                          second.count());
+    }
+  }
+  void share_with_twin(Device& device, P* gradients, int first) const {
+    if (has_twins_) {
+      ElementRange const second = tables_.bucket(tables_.twin_buckets[first]);
+      Verbs<Backend>::copy(device, gradients + tables_.bucket(first).begin,
+                           gradients + second.begin, second.count());
+    }
+  }
+
+  // Of the replicas of a bucket.
+  [[nodiscard]] Communicator& group(int bucket) {
+    return communicator(local_stage(tables_.stages, layout().bucket_stage[bucket]));
+  }
+
+  void begin(Device& device, Memory const& memory, int bucket) {
+    if (alone_) {
+      return;
+    }
+    Communicator& replicas = group(bucket);
+    if (tables_.bucket(bucket).count() > 0) {
+      sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
+    }
+    rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
+  }
+
+  // All buckets, from the last part of the model to the first.
+  void begin_in_order(Device& device, Memory const& memory) {
+    for (int part = tables_.map.parts() - 1; part >= 0; --part) {
+      for (int b = 0; b < layout().buckets; ++b) {
+        if (layout().bucket_stage[b] % tables_.map.parts() == part && !is_second(b)) {
+          join_twin(device, memory.gradients(), b);
+          begin(device, memory, b);
+        }
+      }
+    }
+  }
+
+  // No order of such sums rounds.
+  void add(Device& device, Communicator& group, std::span<double> data, Label label, Mark& mark) {
+    detail::queue_collective(device, *tracer_, label, mark, [&] {
+      group.all_reduce(data, data, Sum{}, device.communication, label);
+    });
+  }
+
+  // A binary counter: leaf k joins as many waiting sums as k has trailing ones.
+  void join_tree(Device& device, Memory const& memory, int index, ElementRange range) {
+    P* const sum = memory.gradients() + range.begin;
+    int level = 0;
+    for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+      Verbs<Backend>::add(device, memory.gradients(1 + level) + range.begin, sum, range.count());
+    }
+    if (index != leaves_ - 1) {
+      Verbs<Backend>::copy(device, sum, memory.gradients(1 + level) + range.begin, range.count());
+    }
+  }
+
+  DeviceTables const& tables_;
+  Communicator communicator_;
+  std::vector<Communicator> stages_;
+  bool has_twins_;  // whose gradients are summed
+  bool overlaps_;
+  int leaves_;               // of a stage's copy
+  bool sums_whole_ = false;  // each bucket, on each rank that updates a part
+  Tracer<Device>* tracer_;
+  Mark summed_;  // losses, votes and norms
+  Mark synchronized_;
+  bool alone_;  // of any number of replicas there is one, whose sums are there
+  Sums sums_;
+  Scattered scattered_;
+  RowGradientSums rows_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/parameter_shares.hpp
+
+/// @file
+/// ParameterShares: which part of each bucket a rank updates, and how and when the others get it.
+/// ParameterSlots: the same where each rank keeps its part alone.
+
+// ---- tandem/strategy/memory/slot_turns.hpp
+
+/// @file
+/// SlotTurns: which buckets of parameters passes have in two slots, in turns.
+
+namespace tandem {
+
+/// Which way a pass goes through buckets: those of later layers have lower numbers.
+enum class PassDirection : int { forward = -1, backward = 1 };
+
+/// Of a rank that keeps its part of each bucket alone: bucket b is gathered in slot b mod 2, a
+/// bucket ahead of its use. Replicas without samples go through the same turns.
+class SlotTurns {
+ public:
+  /// @param segment  of each node: its run that is computed again together, or -1; outlives this
+  template <class = void>
+  TANDEM_COLD SlotTurns(GraphView graph, LayoutView const& layout, int const* segment)
+      : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
+        segment_{segment},
+        first_(stage_.size(), none),
+        last_(stage_.size(), none) {
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      bool const trains = node.parameters > 0 && !node.frozen;
+      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+      bucket_of_.push_back(bucket);
+      if (trains) {
+        auto const b = static_cast<std::size_t>(bucket);
+        first_[b] = first_[b] == none ? n : first_[b];
+        last_[b] = n;
+      }
+    }
+  }
+
+  /// A pass begins: its first bucket is not the one before's neighbour.
+  void begin_pass() { used_ = none; }
+
+  /// Nothing is in the slots.
+  void forget() {
+    used_ = none;
+    in_slot_[0] = in_slot_[1] = none;
+  }
+
+  /// The parameters of node @p n are read next: fetch(b) of a bucket that is to be on its way from
+  /// now on, since the slot's other is behind the pass; await(b) of the one that is read. The next
+  /// in @p direction is fetched meanwhile, if it has nodes of the same run.
+  template <class Fetch, class Await>
+  void use(int n, PassDirection direction, Fetch const& fetch, Await const& await) {
+    int const bucket = bucket_of_[static_cast<std::size_t>(n)];
+    if (bucket == none || bucket == used_) {
+      return;
+    }
+    bring(bucket, fetch);
+    await(bucket);
+    used_ = bucket;
+    int const next = bucket + static_cast<int>(direction);
+    if (next >= 0 && next < static_cast<int>(stage_.size()) && are_of_one_run(bucket, next)) {
+      bring(next, fetch);
+    }
+  }
+
+ private:
+  static constexpr int none = -1;
+
+  template <class Fetch>
+  void bring(int bucket, Fetch const& fetch) {
+    if (std::exchange(in_slot_[bucket & 1], bucket) != bucket) {
+      fetch(bucket);
+    }
+  }
+
+  // Whether neighbours are of one stage, and some of their nodes of one run that is computed again.
+  TANDEM_ONCE [[nodiscard]] bool are_of_one_run(int bucket, int other) const;
+
+  std::vector<int> stage_;  // of each bucket
+  int const* segment_;
+  std::vector<int> first_;  // of each bucket: the first node that has parameters there
+  std::vector<int> last_;
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+  int in_slot_[2] = {none, none};
+  int used_ = none;  // the bucket that the pass is at
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE bool SlotTurns::are_of_one_run(int bucket, int other) const {
+  auto const run = [this](std::vector<int> const& node, int of) {
+    return segment_[node[static_cast<std::size_t>(of)]];
+  };
+  int const earlier = bucket > other ? bucket : other;
+  int const later = bucket + other - earlier;
+  return stage_[static_cast<std::size_t>(bucket)] == stage_[static_cast<std::size_t>(other)] &&
+         run(last_, earlier) == run(first_, later);
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// Of each bucket, in equal parts by the ranks of its stage's replicas: what ShardedState asks for.
+/// @tparam Groups  GradientReduction, which has the groups of replicas
+template <class Backend, class Groups>
+class ParameterShares {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Memory = ParameterMemory<Backend>;
+  /// Whether what gather() began is awaited bucket by bucket, by whoever reads it first: mostly the
+  /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
+  static constexpr bool comes_late = ParameterMirror<Backend>::is_memory;
+
+  /// @param tables, groups, tracer  outlive this
+  TANDEM_COLD ParameterShares(DeviceTables const& tables, Device& device, Groups& groups,
+                              Tracer<Device>& tracer)
+      : tables_{tables},
+        layout_{tables.layout},
+        groups_{groups},
+        tracer_{tracer},
+        comes_(static_cast<std::size_t>(layout_.buckets), false) {
+    for (int bucket = 0; bucket < layout_.buckets; ++bucket) {
+      marks_.push_back(device.make_mark());
+    }
+    for (int n = 0; n < tables.graph.nodes; ++n) {
+      Node const& node = tables.graph.node[n];
+      bool const trains = node.parameters > 0 && !node.frozen;
+      bucket_of_.push_back(trains ? bucket_of(layout_, layout_.offset[node.first_parameter])
+                                  : none);
+    }
+  }
+
+  /// This rank's part of bucket @p bucket.
+  [[nodiscard]] ElementRange own(int bucket) const {
+    return bucket_share(layout_, bucket, group(bucket).rank(), tables_.state_shares);
+  }
+  /// Its parts of all buckets, and where their states stand.
+  [[nodiscard]] TANDEM_COLD std::vector<OwnedRange> owned() const {
+    std::vector<OwnedRange> list;
+    for (int bucket = 0; bucket < layout_.buckets; ++bucket) {
+      ElementRange const range = own(bucket);
+      list.push_back({range, range.begin - layout_.bucket_begin[bucket] / tables_.state_shares});
+    }
+    return list;
+  }
+
+  /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
+  /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
+  /// nothing comes late at once. Comm: an all-gather of each bucket.
+  void gather(Device& device, Memory const& memory) {
+    arrive(device);
+    for (int bucket = layout_.buckets - 1; bucket >= 0; --bucket) {
+      begin(device, memory.parameters(), bucket, {"parameters", bucket});
+      comes_[static_cast<std::size_t>(bucket)] = true;
+    }
+    coming_ = layout_.buckets;
+    if constexpr (!comes_late) {
+      arrive(device);
+    }
+  }
+  /// What is computed from now on reads and writes all parameters.
+  void arrive(Device& device) {
+    for (int bucket = layout_.buckets - 1; bucket >= 0 && coming_ > 0; --bucket) {
+      arrive(device, bucket);
+    }
+  }
+  [[nodiscard]] bool arrived() const { return coming_ == 0; }
+
+  /// What is computed from now on reads the parameters of node @p n, and those of the one whose
+  /// bias it absorbs.
+  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
+    if (coming_ == 0) {
+      return;
+    }
+    arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
+    if (int const absorbed = tables_.graph.node[n].absorbs; absorbed >= 0) {
+      arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
+    }
+  }
+
+  /// An array of the device's trained parameters, of which this rank has its own part only:
+  /// becomes whole.
+  void gather_array(Device& device, P* array, Label label) {
+    arrive(device);
+    for (int bucket = 0; bucket < layout_.buckets; ++bucket) {
+      begin(device, array, bucket, label);
+      device.await_on(device.communication, mark(bucket));
+    }
+  }
+
+  /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
+  /// fail meanwhile.
+  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+    arrive(device);
+    kept_ = Buffer{device, static_cast<std::size_t>(layout_.trained) * sizeof(P)};
+    Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout_.trained);
+  }
+  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+    arrive(device);
+    Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout_.trained);
+    kept_ = Buffer{device, 0};
+  }
+  /// After parameters were written.
+  static void forget() {}
+
+ protected:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
+  [[nodiscard]] auto& group(int bucket) const {
+    return groups_.communicator(local_stage(tables_.stages, layout_.bucket_stage[bucket]));
+  }
+
+ private:
+  static constexpr int none = -1;
+  using Buffer = typename Backend::Buffer;
+
+  void arrive(Device& device, int bucket) {
+    if (bucket != none && comes_[static_cast<std::size_t>(bucket)]) {
+      device.await_on(device.communication, mark(bucket));
+      comes_[static_cast<std::size_t>(bucket)] = false;
+      --coming_;
+    }
+  }
+
+  void begin(Device& device, P* array, int bucket, Label label) {
+    ElementRange const range = bucket_range(layout_, bucket);
+    if (range.count() == 0) {
+      return;
+    }
+    ElementRange const part = own(bucket);
+    detail::queue_collective(device, tracer_, label, mark(bucket), [&] {
+      group(bucket).all_gather(
+          std::span<P const>{array + part.begin, static_cast<std::size_t>(part.count())},
+          std::span<P>{array + range.begin, static_cast<std::size_t>(range.count())},
+          device.communication, label);
+    });
+  }
+
+ protected:
+  DeviceTables const& tables_;
+  LayoutView layout_;
+  Groups& groups_;
+  Tracer<Device>& tracer_;
+
+ private:
+  std::vector<int> bucket_of_{};  // of each node: that of its parameters
+  std::vector<bool> comes_;       // the bucket is on its way
+  int coming_ = 0;                // such buckets
+  std::vector<Mark> marks_;       // of each bucket
+  Buffer kept_{};
+};
+
+/// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
+/// a stage go through its buckets in one order, without samples, too.
+template <class Backend, class Groups>
+class ParameterSlots : public ParameterShares<Backend, Groups> {
+  using Base = ParameterShares<Backend, Groups>;
+
+ public:
+  using typename Base::Device;
+  using typename Base::Memory;
+  using typename Base::P;
+
+  static constexpr bool comes_late = false;
+
+  TANDEM_COLD ParameterSlots(DeviceTables const& tables, Device& device, Groups& groups,
+                             Tracer<Device>& tracer)
+      : Base{tables, device, groups, tracer},
+        turns_{tables.graph, tables.layout, tables.segments},
+        gathered_{device.make_mark(), device.make_mark()} {}
+
+  void begin_pass() { turns_.begin_pass(); }
+
+  /// What is computed from now on reads the parameters of node @p n, in products rounded where
+  /// these read them so.
+  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
+    turns_.use(
+        n, direction, [&](int bucket) { fetch(device, memory, bucket); },
+        [&](int bucket) { device.await_on(device.communication, gathered_[bucket & 1]); });
+  }
+
+  /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
+  /// may be recorded.
+  void forget() { turns_.forget(); }
+  void gather(Device& /*device*/, Memory const& /*memory*/) { forget(); }
+  void keep(Device& /*device*/, Memory const& /*memory*/) {}
+  void give_back(Device& /*device*/, Memory const& /*memory*/) { forget(); }
+
+ private:
+  void fetch(Device& device, Memory const& memory, int bucket) {
+    std::int64_t const count = this->tables_.bucket(bucket).count();
+    int const shares = this->tables_.state_shares;
+    Label const label{"parameters", bucket};
+    detail::queue_collective(device, this->tracer_, label, gathered_[bucket & 1], [&] {
+      P const* const own = memory.parameters() + this->layout_.bucket_begin[bucket] / shares;
+      this->group(bucket).all_gather(
+          std::span<P const>{own, static_cast<std::size_t>(count / shares)},
+          std::span<P>{memory.parameter_slot(bucket & 1), static_cast<std::size_t>(count)},
+          device.communication, label);
+      memory.round_slot(device.communication, bucket & 1, count);
+    });
+  }
+
+  SlotTurns turns_;
+  typename Device::Mark gathered_[2];  // of each slot
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/rank_links.hpp
+
+/// @file
+/// RankLinks: the ends of all links of a rank, each a LinkEnd, and which tensors go over them.
+
+// ---- tandem/engine/memory/rank_memory.hpp
+
+/// @file
+/// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
+
+// ---- tandem/engine/memory/carried_rows.hpp
+
+/// @file
+/// CarriedRows: what a rank's ops hand from rows of time to later ones, for each sample of a step.
+
+namespace tandem {
+
+/// Node by node, and of each sample by sample. Nothing is allocated before the first step that
+/// carries; gather() has two arrays, of which it fills the other.
+template <class Backend>
+class CarriedRows {
+ public:
+  using Device = typename Backend::Device;
+  using Buffer = typename Backend::Buffer;
+
+  /// @param bytes  of each node, what it carries of a sample
+  TANDEM_COLD explicit CarriedRows(std::vector<std::int64_t> bytes) : bytes_{std::move(bytes)} {}
+
+  /// Sequences of @p samples begin anew: there is room for what they hand on.
+  void begin(Device& device, std::int64_t samples) { make_room(device, now_, samples); }
+
+  /// Sample b is from now on what sample @p parents[b] was; zeros where that is -1.
+  void gather(Device& device, std::span<std::int32_t const> parents) {
+    if (is_identity(parents)) {
+      return;
+    }
+    auto const samples = static_cast<std::int64_t>(parents.size());
+    make_room(device, now_, 1);  // none yet where the rank had no sample: nobody's parent is here
+    make_room(device, then_, samples);
+    for (std::size_t n = 0; n < bytes_.size(); ++n) {
+      if (bytes_[n] > 0) {
+        gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples, bytes_[n]);
+      }
+    }
+    std::swap(now_, then_);
+  }
+
+  /// That of sample @p first of node @p n, behind which the others stand; null if it has none.
+  [[nodiscard]] std::byte* at(int n, std::int64_t first) const {
+    auto const node = static_cast<std::size_t>(n);
+    return bytes_[node] > 0 && now_.samples > 0 ? at(now_, node) + first * bytes_[node] : nullptr;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return size(now_) + size(then_); }
+
+ private:
+  struct Array {
+    std::unique_ptr<Buffer> memory{};
+    std::int64_t samples = 0;
+    std::vector<std::int64_t> first{};  // of each node
+  };
+
+  static std::int64_t size(Array const& array) {
+    return array.memory != nullptr ? static_cast<std::int64_t>(array.memory->bytes()) : 0;
+  }
+  static std::byte* at(Array const& array, std::size_t node) {
+    return array.memory->data() + array.first[node];
+  }
+  TANDEM_COLD void make_room(Device& device, Array& array, std::int64_t samples) const {
+    if (samples <= array.samples) {
+      return;
+    }
+    array = {};  // before there is another
+    std::int64_t bytes = 0;
+    for (std::int64_t const own : bytes_) {
+      array.first.push_back(bytes);
+      bytes += detail::aligned(own * samples);
+    }
+    array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
+    array.samples = samples;
+  }
+  /// A backend that writes and translates nothing need not have this verb.
+  template <class V = Verbs<Backend>>
+  static void gather_rows(auto&&... arguments) {
+    if constexpr (requires { V::gather_rows(arguments...); }) {
+      V::gather_rows(arguments...);
+    } else {
+      expects(false, "translate(data): Verbs of this backend have no gather_rows(); give it them");
+    }
+  }
+  // A step of fewer samples takes the first ones as they are.
+  [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
+    bool same = static_cast<std::int64_t>(parents.size()) <= now_.samples;
+    for (std::size_t b = 0; same && b < parents.size(); ++b) {
+      same = parents[b] == static_cast<std::int32_t>(b);
+    }
+    return same;
+  }
+
+  std::vector<std::int64_t> bytes_;
+  Array now_;
+  Array then_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// Of a graph's edges that carry an input of the network, in ascending order: which one, and to
+/// which stage.
+template <int Edges>
+struct EdgeInputs {
+  int count = 0;
+  int of[static_cast<std::size_t>(Edges + 1)] = {};
+  int stage[static_cast<std::size_t>(Edges + 1)] = {};
+  bool is_result = false;  ///< an input is the network's result
+
+  constexpr explicit EdgeInputs(GraphView graph) {
+    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Node const& root = graph.node[root_of(graph, graph.source[e])];
+        if (root.kind == NodeKind::input) {
+          of[count] = root.input;
+          stage[count++] = node.stage;
+        }
+      }
+    }
+    is_result =
+        graph.result >= 0 && graph.node[root_of(graph, graph.result)].kind == NodeKind::input;
+  }
+};
+
+template <class Device>
+inline constexpr EdgeInputs<Device::graph.edges> edge_inputs{Device::graph};
+
+}  // namespace detail
+
+/// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
+/// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
+/// different ones.
+template <class Backend>
+class RankMemory : public ParameterMemory<Backend> {
+  using Base = ParameterMemory<Backend>;
+
+ public:
+  using typename Base::Buffer;
+  using typename Base::Device;
+  using typename Base::P;
+  using typename Base::T;
+
+  /// What a rank computes at a time: the operands of each node for one microbatch.
+  using Table = OperandTable<T, P>;
+
+  /// @param tables   outlive this
+  /// @param needs    of each node's op
+  /// @param scratch  bytes that the greediest pass wants
+  /// @param task     what is planned for
+  /// @param leaves  of one replica
+  /// @param replicas  where the strategy takes any number
+  TANDEM_COLD RankMemory(DeviceTables const& tables, Device& device,
+                         std::vector<OpNeeds> const& needs, std::int64_t scratch, int states,
+                         PlanTask const& task, int leaves, int replicas = 1)
+      : Base{tables, device, states, leaves, task.batch, task.microbatches, replicas},
+        task_{task},
+        plan_{plan_memory(graph(), needs, task)},
+        kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
+        recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
+        transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
+        scratch_{device, static_cast<std::size_t>(scratch)},
+        packed_{device, packed_bytes(needs) * static_cast<std::size_t>(places().count())},
+        tables_{graph(),
+                plan_,
+                task_,
+                places(),
+                {kept_.data(), recomputed_.data(), transient_.data()},
+                pointers(needs)},
+        carried_{carried_bytes(needs)},
+        carries_all_{carries_all(needs)} {}
+  TANDEM_COLD ~RankMemory() {}  // defaulted, each unit would compile it
+
+  [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
+  /// Plays rows of actions on the tables; refers to this and to @p needs.
+  [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
+    return {{graph(), needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
+            tables_};
+  }
+  [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
+
+  /// The operands for microbatch @p m of the replica; in an asynchronous pipeline those of F(m),
+  /// for m up to places.tables().
+  [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
+  /// The same for B(m), whose weights are others only where F's are predicted.
+  [[nodiscard]] Table const& backward_table(int m) const {
+    return places().predicts() ? tables_.backward(m) : tables_.forward(m);
+  }
+
+  /// Points every edge that carries the network's input number @p input to a node of stage
+  /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
+  /// whose table this is, too.
+  /// @tparam Device  the DeviceProgram
+  template <class Device>
+  void set_input(int m, T const* x, int stage, int input = 0) {
+    static constexpr auto const& inputs = detail::edge_inputs<Device>;
+    T const** const* const edge = tables_.input_edges(m);
+    for (int i = 0; i < inputs.count; ++i) {
+      if (inputs.of[i] == input && inputs.stage[i] == stage) {
+        *edge[i] = x;
+      }
+    }
+    if constexpr (inputs.is_result) {
+      tables_.set_output(m, x);
+    }
+  }
+
+  /// What ops hand from rows of time to later ones.
+  [[nodiscard]] CarriedRows<Backend>& carried() { return carried_; }
+  /// Whether all ops that read rows of both inputs do so.
+  [[nodiscard]] bool carries_all() const { return carries_all_; }
+  /// Points the operands for microbatch @p m to that of the rank's samples from @p first on.
+  void carry(int m, std::int64_t first) {
+    tables_.carry(m, [&](int n) { return carried_.at(n, first); });
+  }
+  /// Nothing is carried by microbatch @p m any more.
+  void carry_nothing(int m) {
+    tables_.carry(m, [](int) { return static_cast<std::byte*>(nullptr); });
+  }
+
+  /// See OperandTables.
+  [[nodiscard]] Operands<T, P>& operands(int m, int n) const { return tables_.operands(m, n); }
+
+  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
+  /// they are sent apart.
+  [[nodiscard]] T* outgoing(int m, int node, int reader = 0) const {
+    return tables_.outgoing(m, node, reader);
+  }
+
+  /// Whether ops keep weights in layouts of their own.
+  [[nodiscard]] bool packs() const { return packed_.bytes() > 0; }
+
+  [[nodiscard]] TANDEM_COLD MemoryReport report() const {
+    return {.parameters = Base::parameter_bytes(),
+            .gradients = Base::gradient_bytes(),
+            .optimizer_state = Base::state_bytes(),
+            .kept = Base::size(kept_),
+            .recomputed = Base::size(recomputed_),
+            .transient = Base::size(transient_),
+            .scratch = Base::size(scratch_) + Base::rows().scratch_bytes() + carried_.bytes(),
+            .versions = Base::version_bytes(),
+            .weights = Base::weight_bytes() + Base::size(packed_),
+            .logical = plan_.logical_bytes};
+  }
+
+ private:
+  [[nodiscard]] GraphView const& graph() const { return Base::tables().graph; }
+  [[nodiscard]] WeightPlaces const& places() const { return Base::tables().places; }
+
+  [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
+      std::vector<OpNeeds> const& needs) const {
+    ParameterPointers<T, P> all;
+    LayoutView const& layout = Base::layout();
+    if constexpr (HasRowVerbs<Backend>) {
+      all.rows.resize(static_cast<std::size_t>(layout.row_gradients > 0 ? graph().parameters : 0));
+      for (int r = 0; r < layout.row_gradients; ++r) {
+        all.rows[static_cast<std::size_t>(layout.row_parameter[r])] = this->rows().buffer(r);
+      }
+    }
+    for (int place = 0; place < places().count(); ++place) {
+      for (int p = 0; p < graph().parameters; ++p) {
+        all.parameter.push_back(this->parameter(p, place));
+        all.weight.push_back(this->weight(p, place));
+        bool const dense = layout.offset[p] < layout.dense;
+        all.gradient.push_back(dense ? made_gradient(layout.offset[p]) : nullptr);
+      }
+      std::byte* next = packed_.data() + static_cast<std::size_t>(place) * packed_bytes(needs);
+      for (OpNeeds const& need : needs) {
+        all.packed.push_back(next);
+        next += detail::aligned(need.packed_bytes);
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] P* made_gradient(std::int64_t element) const {
+    int const bucket = bucket_of(Base::layout(), element);
+    return this->made_gradients(bucket) + (element - Base::layout().bucket_begin[bucket]);
+  }
+  TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
+    std::int64_t sum = 0;
+    for (OpNeeds const& need : needs) {
+      sum += detail::aligned(need.packed_bytes);
+    }
+    return static_cast<std::size_t>(sum);
+  }
+
+  // Of each node, a sample's; what reads the first of two inputs only has it whole.
+  [[nodiscard]] TANDEM_COLD std::vector<std::int64_t> carried_bytes(
+      std::vector<OpNeeds> const& needs) const {
+    std::vector<std::int64_t> bytes;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      bool const whole = Base::tables().reads_two && has_source_time(graph().node[n]);
+      bytes.push_back(whole ? 0 : needs[n].carried_bytes);
+    }
+    return bytes;
+  }
+
+  [[nodiscard]] TANDEM_COLD bool carries_all(std::vector<OpNeeds> const& needs) const {
+    bool all = true;
+    for (std::size_t n = 0; n < needs.size(); ++n) {
+      Node const& node = graph().node[n];
+      for (int e = node.first_edge; node.computes() && e < node.first_edge + node.edges; ++e) {
+        bool const other = graph().node[graph().source[e]].out.clock != node.in.clock;
+        all = all && (!other || needs[n].carried_bytes > 0);
+      }
+    }
+    return all;
+  }
+
+  PlanTask task_;
+  MemoryPlan plan_;
+  Buffer kept_;
+  Buffer recomputed_;
+  Buffer transient_;  // what is sent, then values and gradients
+  Buffer scratch_;
+  Buffer packed_;
+  OperandTables<T, P> tables_;
+  CarriedRows<Backend> carried_;
+  bool carries_all_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Has a stream of its own, so that a message waits for nothing but its buffer and its other end,
+/// and what is computed meanwhile goes on. Not copyable, not movable.
+template <class Backend, class Communicator>
+class LinkEnd {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Mark = typename Device::Mark;
+  using Stream = typename Communicator::Stream;
+
+  /// @param communicator  of two ranks, of which the sender is rank 0
+  /// @param tracer        outlives this
+  LinkEnd(Device& device, Communicator communicator, Tracer<Device>& tracer)
+      : communicator_{std::move(communicator)},
+        tracer_{&tracer},
+        stream_{device.make_stream()},
+        mark_{device.make_mark()} {}
+
+  LinkEnd(LinkEnd const&) = delete;
+  LinkEnd& operator=(LinkEnd const&) = delete;
+
+  /// Makes the connection where the first message would: one end alone may not, since in a step the
+  /// other may be sending on another link. Both ends call it, and all ranks for their links in one
+  /// order.
+  void connect() {
+    if constexpr (requires { communicator_.warm_up(*stream_, {Operation::send}); }) {
+      communicator_.warm_up(*stream_, {Operation::send});
+    }
+  }
+
+  /// Sends what has been computed so far; it must not change until await().
+  void send(Device& device, T const* data, std::int64_t count, Label label) {
+    transfer(device, label, [&] {
+      communicator_.send(std::span<T const>{data, static_cast<std::size_t>(count)}, 1, *stream_,
+                         label);
+    });
+  }
+
+  /// What is computed from now on comes after the message's arrival in @p data.
+  void receive(Device& device, T* data, std::int64_t count, Label label) {
+    transfer(device, label, [&] {
+      communicator_.receive(std::span<T>{data, static_cast<std::size_t>(count)}, 0, *stream_,
+                            label);
+    });
+    await(device);
+  }
+
+  /// What is computed from now on comes after all messages so far.
+  void await(Device& device) {
+    if (std::exchange(pending_, false)) {  // a capture may not wait for another step's mark
+      device.await_on(*stream_, mark_);
+    }
+  }
+
+  /// Of chunks of time: sets @p sent behind all messages so far, for the other one to wait for.
+  void mark(Device& device, Mark& sent) { device.mark_on(*stream_, sent); }
+  void await(Device& device, Mark& sent) { device.await_on(*stream_, sent); }
+
+  /// After an error: nothing queued reads or writes memory any more.
+  void settle(Device& device) { device.settle(*stream_); }
+
+  [[nodiscard]] Communicator& communicator() { return communicator_; }
+
+ private:
+  template <class F>
+  void transfer(Device& device, Label label, F const& f) {
+    device.begin_on(*stream_);
+    tracer_->on_stream(device, *stream_, label, f);
+    device.mark_on(*stream_, mark_);
+    pending_ = true;
+  }
+
+  Communicator communicator_;
+  Tracer<Device>* tracer_;
+  std::unique_ptr<Stream> stream_;
+  Mark mark_;
+  bool pending_ = false;  // messages that nobody has awaited
+};
+
+/// Sends and receives what the nodes of kind `send` and `receive` stand for. Made once; a message
+/// allocates nothing here. Compiled for a backend and not for each device of each strategy.
+template <class Backend, class Communicator>
+class RankLinks {
+ public:
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using Table = OperandTable<T, typename Backend::Master>;
+  using End = LinkEnd<Backend, Communicator>;
+
+  /// @param tables   outlive this
+  /// @param waits    those of the device's MemoryPlan
+  /// @param connect  connect(link, forward): this rank's end of the link's group
+  /// @param largest  samples of a microbatch at most
+  template <class Connect>
+  TANDEM_COLD RankLinks(DeviceTables const& tables, std::span<SendWait const> waits, Device& device,
+                        Connect const& connect, Tracer<Device>& tracer, std::int64_t largest)
+      : tables_{tables}, largest_{largest} {
+    std::vector<Transfer> const all = find_transfers();
+    for (Transfer const& t : all) {
+      for (bool const forward : {true, false}) {
+        std::unique_ptr<End>& own = end(t.link, forward);
+        if (own == nullptr && (forward || tables_.graph.node[t.node].needs_gradient)) {
+          own = std::make_unique<End>(device, connect(t.link, forward), tracer);
+        }
+      }
+    }
+    for (auto const& own : ends_) {  // in the order of the links, which is the same on all ranks
+      if (own != nullptr) {
+        own->connect();
+      }
+    }
+    for (SendWait const& wait : waits) {
+      auto const at = std::find_if(all.begin(), all.end(),
+                                   [&](Transfer const& t) { return t.node == wait.node; });
+      waits_.push_back(
+          {wait, end(at->link, tables_.graph.node[wait.node].kind == NodeKind::send).get(), {}});
+      for (int chunk = 0; tables_.batching.chunks > 1 && chunk < tables_.batching.chunks; ++chunk) {
+        waits_.back().sent.push_back({device.make_mark()});
+      }
+    }
+  }
+
+  /// What holds the messages that this rank sends until they are received, where threads send them:
+  /// the largest of each link and direction.
+  [[nodiscard]] TANDEM_COLD std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (int link = 0;
+         std::same_as<typename Communicator::Stream, host::Queue> && link < tables_.map.links;
+         ++link) {
+      sum += largest_of(sends_, link, false) + largest_of(receives_, link, true);
+    }
+    return sum;
+  }
+
+  /// A message of microbatch @p own.
+  void run(Device& device, RankMemory<Backend> const& memory, Table const& table, Action action,
+           Microbatch const& own, bool training) {
+    switch (action.kind) {
+      case ActionKind::send_forward:
+        send_forward(device, table, action.stage, action.index, own);
+        break;
+      case ActionKind::receive_forward:
+        await(device, action.kind, action.stage, training, own.chunk);
+        receive_forward(device, table, action.stage, action.index, own);
+        break;
+      case ActionKind::send_backward:
+        send_backward(device, memory, action.stage, action.index, own);
+        break;
+      default:
+        receive_backward(device, table, action.stage, action.index, own);
+    }
+  }
+
+  /// Before action @p before of stage @p id: what was sent from memory that it writes has left; of
+  /// chunks of time what was sent for the same one, @p chunk, of another microbatch.
+  void await(Device& device, ActionKind before, int id, bool training, int chunk) {
+    for (Wait& wait : waits_) {
+      if (wait.rule.stage == id && wait.rule.before == before &&
+          !(training && wait.rule.answered)) {
+        if (wait.sent.empty()) {
+          wait.end->await(device);
+        } else if (Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
+                   std::exchange(own.pending, false)) {  // as of LinkEnd
+          wait.end->await(device, own.mark);
+        }
+      }
+    }
+  }
+
+  /// All messages are behind what is computed next.
+  void await_all(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->await(device);
+      }
+    }
+    for (Wait& wait : waits_) {
+      for (Sent& own : wait.sent) {
+        own.pending = false;
+      }
+    }
+  }
+  void settle(Device& device) {
+    for (auto const& own : ends_) {
+      if (own != nullptr) {
+        own->settle(device);
+      }
+    }
+  }
+
+ private:
+  struct Transfer {
+    int node;
+    int stage;
+    int link;
+  };
+  // Of a chunk's message.
+  struct Sent {
+    typename Device::Mark mark;  // behind it
+    bool pending = false;        // and nobody has awaited it
+  };
+  struct Wait {
+    SendWait rule;
+    End* end;
+    std::vector<Sent> sent;  // of each chunk; none: of all
+  };
+
+  void mark_sent(Device& device, int node, int chunk) {
+    for (Wait& wait : waits_) {
+      if (wait.rule.node == node && !wait.sent.empty()) {
+        Sent& own = wait.sent[static_cast<std::size_t>(chunk)];
+        wait.end->mark(device, own.mark);
+        own.pending = true;
+      }
+    }
+  }
+
+  // What stage @p id has made of microbatch @p own leaves; of a source that is there already,
+  // nothing.
+  void send_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
+    for (Transfer const& t : sends_) {
+      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
+        // As the edge has it: a view of the network's input has no memory of its own.
+        end(t.link, true)->send(device, table.operands[t.node].x[0], n, label(id, 0, m));
+        mark_sent(device, t.node, own.chunk);
+      }
+    }
+  }
+  void receive_forward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
+    for (Transfer const& t : receives_) {
+      if (std::int64_t const n = elements(t, own); t.stage == id && n > 0) {
+        end(t.link, true)->receive(device, table.operands[t.node].y, n, label(id, 1, m));
+      }
+    }
+  }
+  // The gradients of what stage @p id received.
+  void send_backward(Device& device, RankMemory<Backend> const& memory, int id, int m,
+                     Microbatch const& own) {
+    for (Transfer const& t : receives_) {
+      for (int r = 0; t.stage == id && r < messages(t); ++r) {
+        end(t.link, false)
+            ->send(device, memory.outgoing(m, t.node, r), elements(t, own), label(id, 2, m));
+        mark_sent(device, t.node, own.chunk);
+      }
+    }
+  }
+  void receive_backward(Device& device, Table const& table, int id, int m, Microbatch const& own) {
+    for (Transfer const& t : gradients_) {
+      Node const& node = tables_.graph.node[t.node];
+      for (int e = 0; t.stage == id && node.needs_gradient && e < node.edges; ++e) {
+        end(t.link, false)
+            ->receive(device, table.operands[t.node].dx[e], elements(t, own), label(id, 3, m));
+      }
+    }
+  }
+
+  // In the order of the graph; fills sends_, receives_ and gradients_ on the way.
+  TANDEM_COLD std::vector<Transfer> find_transfers() {
+    ends_.resize(2 * static_cast<std::size_t>(tables_.map.links));
+    std::vector<Transfer> all;
+    for (LocalStage const& stage : tables_.stages) {
+      for (int n = stage.first; n < stage.last; ++n) {
+        Node const& node = tables_.graph.node[n];
+        if (node.kind == NodeKind::send || node.kind == NodeKind::receive) {
+          bool const sends = node.kind == NodeKind::send;
+          int const link =
+              sends ? link_between(stage.id, node.peer) : link_between(node.peer, stage.id);
+          all.push_back({.node = n, .stage = stage.id, .link = link});
+          (sends ? sends_ : receives_).push_back(all.back());
+        }
+      }
+      for (char const* const verb : {"SEND_F", "RECV_F", "SEND_B", "RECV_B"}) {
+        names_.push_back(std::to_string(stage.id) + verb);
+      }
+    }
+    // Their gradients come in the order in which later stages go backward.
+    gradients_ = sends_;
+    insertion_sort(gradients_, [&](Transfer const& a, Transfer const& b) {
+      return tables_.graph.node[a.node].peer > tables_.graph.node[b.node].peer;
+    });
+    return all;
+  }
+
+  [[nodiscard]] int link_between(int from, int to) const {
+    for (int e = 0; e < tables_.map.edges; ++e) {
+      StageEdge const& edge = tables_.map.edge[e];
+      if (edge.from == from && edge.to == to) {
+        return edge.link;
+      }
+    }
+    return 0;
+  }
+  std::unique_ptr<End>& end(int link, bool forward) {
+    return ends_[2 * static_cast<std::size_t>(link) + (forward ? 0 : 1)];
+  }
+  [[nodiscard]] std::int64_t elements(Transfer const& t, Microbatch const& own) const {
+    Shape const& shape = tables_.graph.node[t.node].out;
+    return own.size * shape.elements(own.time[shape]);
+  }
+  // Bytes of the largest tensor of the list on a link; of those alone that have a gradient.
+  [[nodiscard]] TANDEM_COLD std::int64_t largest_of(std::vector<Transfer> const& list, int link,
+                                                    bool gradients) const {
+    std::int64_t most = 0;
+    for (Transfer const& t : list) {
+      if (Node const& node = tables_.graph.node[t.node];
+          t.link == link && (!gradients || node.needs_gradient)) {
+        most = std::max(most, node.out.elements());
+      }
+    }
+    return largest_ * most * static_cast<std::int64_t>(sizeof(T));
+  }
+  // Gradients of one received tensor.
+  [[nodiscard]] int messages(Transfer const& t) const {
+    if (!tables_.graph.node[t.node].needs_gradient) {
+      return 0;
+    }
+    int readers = 0;
+    for (int e = 0; e < tables_.graph.edges; ++e) {
+      readers += tables_.graph.source[e] == t.node ? 1 : 0;
+    }
+    return tables_.batching.reproducible && !tables_.graph.node[t.node].named ? readers : 1;
+  }
+  Label label(int id, int verb, int microbatch) const {
+    std::size_t local = 0;
+    while (tables_.stages[local].id != id) {
+      ++local;
+    }
+    return {names_[4 * local + static_cast<std::size_t>(verb)].c_str(), microbatch};
+  }
+
+  DeviceTables const& tables_;
+  std::int64_t largest_;
+  std::vector<std::unique_ptr<End>> ends_;  // of each link and direction, if it is the rank's
+  std::vector<Transfer> sends_;
+  std::vector<Transfer> receives_;
+  std::vector<Transfer> gradients_;
+  std::vector<Wait> waits_;
+  std::vector<std::string> names_;  // of each local stage, its four kinds of messages
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/slice_sums.hpp
+
+/// @file
+/// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
+/// add up or exchange.
+
+namespace tandem {
+
+namespace detail {
+
+/// How the ranks add what a node has: as the communicator does.
+template <class Backend, class Communicator>
+struct PlainSlices {
+  using T = typename Backend::Scalar;
+
+  PlainSlices(DeviceTables const& /*tables*/, typename Backend::Device const& /*device*/,
+              int /*samples*/) {}
+
+  template <class Stream>
+  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
+    group.all_reduce(data, data, Sum{}, stream, label);
+  }
+  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
+};
+
+/// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
+/// as it is stored there; of messages where the communicator has no order.
+template <class Backend, class Communicator>
+class SlicesInOrder {
+ public:
+  using T = typename Backend::Scalar;
+
+  /// @param samples  of a microbatch, at most
+  SlicesInOrder(DeviceTables const& tables, typename Backend::Device& device, int samples)
+      : scratch_{device, ordered_scratch_bytes<Communicator, T>(
+                             most_elements(tables.graph, samples), tables.slices)} {}
+
+  template <class Stream>
+  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
+    if constexpr (sums_in_order<Communicator>) {
+      group.all_reduce(data, data, Add{}, stream, label);
+    } else {
+      add_in_order(group, data, Add{}, {scratch_.data(), scratch_.bytes()}, stream, label);
+    }
+  }
+  [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
+
+ private:
+  using Add = std::conditional_t<(sizeof(T) < sizeof(float)), RoundedSum<T>, Sum>;
+
+  // Of what is added at once.
+  TANDEM_COLD static std::size_t most_elements(GraphView graph, int samples) {
+    std::int64_t most = 0;
+    for (Node const& node : std::span{graph.node, static_cast<std::size_t>(graph.nodes)}) {
+      if (node.kind == NodeKind::reduce || node.kind == NodeKind::copy) {
+        most = std::max(most, node.out.elements());
+      }
+    }
+    return static_cast<std::size_t>(most * samples);
+  }
+
+  typename Backend::Buffer scratch_;
+};
+
+}  // namespace detail
+
+/// The rank's end of the group of its slices, on the communication stream. The group adds in the
+/// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
+/// where Reproducible asks for that.
+/// @tparam in_order  whether in an order that no communicator changes
+template <class Backend, class Communicator, bool in_order>
+class SliceSums {
+ public:
+  using T = typename Backend::Scalar;
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Adds = std::conditional_t<in_order, detail::SlicesInOrder<Backend, Communicator>,
+                                  detail::PlainSlices<Backend, Communicator>>;
+
+  /// @param samples  of a microbatch, at most
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  /// @param tracer   outlives this
+  template <class Connect>
+  TANDEM_COLD SliceSums(DeviceTables const& tables, Device& device, int samples,
+                        Connect const& connect, int group, Tracer<Device>& tracer)
+      : adds_{tables, device, samples},
+        group_{connect(group)},
+        tracer_{tracer},
+        mark_{device.make_mark()} {
+    sends_.reserve(static_cast<std::size_t>(group_.size()));
+    receives_.reserve(static_cast<std::size_t>(group_.size()));
+  }
+
+  /// The rank's.
+  [[nodiscard]] Slice slice() { return {group_.rank(), group_.size()}; }
+
+  /// The step of @p batch as the rank does it. All ranks make what the caller wants to have, and
+  /// the first gives it to the caller. Scores of a sample are @p limit numbers.
+  template <class Batch>
+  Batch given(Batch batch, std::int64_t limit) {
+    if (group_.rank() > 0) {
+      batch.outputs = nullptr;
+      batch.coverage = nullptr;
+      if (batch.scores != nullptr) {
+        unread_.resize(static_cast<std::size_t>(batch.size * limit));
+        batch.scores = unread_.data();
+      }
+    }
+    return batch;
+  }
+
+  /// @p data becomes its sum over the slices; all of them call it. Until await() nothing that is
+  /// computed touches it.
+  void begin(Device& device, T* data, std::int64_t count, Label label) {
+    if (count > 0) {
+      std::span<T> const all{data, static_cast<std::size_t>(count)};
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { adds_(group_, all, device.communication, label); });
+    }
+  }
+  void await(Device& device) { device.await_on(device.communication, mark_); }
+
+  /// @p all becomes the rows of all slices, of which this one has @p own, each of @p width numbers;
+  /// all of them call it, as they do the next two.
+  void gather_rows(Device& device, T const* own, T* all, DealtRows const& rows, std::int64_t width,
+                   Label label) {
+    std::span<T const> const from{own, elements(rows, width)};
+    std::span<T> const to{all, from.size() * static_cast<std::size_t>(rows.slice.count)};
+    detail::queue_collective(device, tracer_, label, mark_,
+                             [&] { group_.all_gather(from, to, device.communication, label); });
+    await(device);
+  }
+  /// @p own becomes this slice's rows of the sum of @p all over the slices. Until the end nothing
+  /// that is computed touches either.
+  void begin_scatter(Device& device, T const* all, T* own, DealtRows const& rows,
+                     std::int64_t width, Label label) {
+    std::span<T> const to{own, elements(rows, width)};
+    std::span<T const> const from{all, to.size() * static_cast<std::size_t>(rows.slice.count)};
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+    });
+  }
+  void end_scatter(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
+    await(device);
+    clear_beyond(device, own, rows, width);
+  }
+  /// @p own becomes this slice's rows of @p all, which all of them have.
+  void take_rows(Device& device, T const* all, T* own, DealtRows const& rows, std::int64_t width) {
+    Verbs<Backend>::copy(device, all + rows.first() * width, own, rows.own() * width);
+    clear_beyond(device, own, rows, width);
+  }
+
+  /// What is computed from now on reads the sums of @p data over the slices.
+  template <class E>
+  void add_up(Device& device, std::span<E> data, Label label) {
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      group_.all_reduce(data, data, Sum{}, device.communication, label);
+    });
+    await(device);
+  }
+
+  /// What is computed from now on reads in @p data the numbers of all slices, each of which has
+  /// written its own, as many; all of them call it.
+  void bring_together(Device& device, std::span<double> data, Label label) {
+    std::size_t const each = data.size() / static_cast<std::size_t>(group_.size());
+    if (each > 0) {
+      std::span<double const> const own =
+          data.subspan(each * static_cast<std::size_t>(group_.rank()), each);
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { group_.all_gather(own, data, device.communication, label); });
+      await(device);
+    }
+  }
+
+  /// What is computed from now on reads what other slices have sent; the peers of all messages call
+  /// it.
+  void exchange(Device& device, std::span<TileMessage<T> const> messages, Label label) {
+    sends_.clear();
+    receives_.clear();
+    for (TileMessage<T> const& message : messages) {
+      if (message.sent > 0) {
+        sends_.push_back({{message.out, static_cast<std::size_t>(message.sent)}, message.peer});
+      }
+      if (message.received > 0) {
+        receives_.push_back(
+            {{message.in, static_cast<std::size_t>(message.received)}, message.peer});
+      }
+    }
+    if (!messages.empty()) {
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        group_.exchange(std::span<Outgoing<T> const>{sends_},
+                        std::span<Incoming<T> const>{receives_}, device.communication, label);
+      });
+      await(device);
+    }
+  }
+
+  /// The arrays of all slices, one behind the other, each as long as @p own; all of them call it.
+  TANDEM_COLD void gather(Device& device, std::span<P const> own, std::span<P> all, Label label) {
+    if (!own.empty()) {
+      detail::queue_collective(device, tracer_, label, mark_,
+                               [&] { group_.all_gather(own, all, device.communication, label); });
+      await(device);
+    }
+  }
+
+  /// Of memory in which sums are made.
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(adds_.bytes()); }
+
+ private:
+  static std::size_t elements(DealtRows const& rows, std::int64_t width) {
+    return static_cast<std::size_t>(rows.each() * width);
+  }
+  // Rows that are none give finite numbers, and gradients of 0.
+  static void clear_beyond(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
+    if (std::int64_t const beyond = rows.each() - rows.own(); beyond > 0) {
+      Verbs<Backend>::zero(device, own + rows.own() * width, beyond * width);
+    }
+  }
+
+  Adds adds_;
+  Communicator group_;
+  Tracer<Device>& tracer_;
+  typename Device::Mark mark_;
+  std::vector<float> unread_;
+  std::vector<Outgoing<T>> sends_;
+  std::vector<Incoming<T>> receives_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/tied_sums.hpp
+
+/// @file
+/// TiedSums: the gradient of a parameter that several layers share, from those of its copies.
+/// PartialSums: those of whole parameters whose layers each rank computes on its rows.
+
+namespace tandem {
+
+/// Added up over the slices, all in one array.
+///
+/// Cost: two copies of these gradients and an all-reduce a step.
+template <class Backend>
+class PartialSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  TANDEM_COLD PartialSums(DeviceTables const& tables, Device& device)
+      : ranges_{partial(tables)}, sums_{device, bytes()} {}
+
+  /// The gradients to come are new.
+  void begin_step() { added_ = false; }
+
+  /// What is computed from now on reads the sums; once a step. All slices call it.
+  /// @pre all gradients of the step are reduced over the replicas
+  template <class Slices>
+  void add(Device& device, ParameterMemory<Backend> const& memory, Slices& slices) {
+    if (std::exchange(added_, true) || ranges_.empty()) {
+      return;
+    }
+    P* const sums = sums_.template as<P>();
+    std::int64_t at = 0;
+    for (ElementRange const& own : ranges_) {
+      Verbs<Backend>::copy(device, memory.gradients() + own.begin, sums + at, own.count());
+      at += own.count();
+    }
+    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
+    at = 0;
+    for (ElementRange const& own : ranges_) {
+      Verbs<Backend>::copy(device, sums + at, memory.gradients() + own.begin, own.count());
+      at += own.count();
+    }
+  }
+
+  [[nodiscard]] std::size_t bytes() const {
+    std::int64_t elements = 0;
+    for (ElementRange const& own : ranges_) {
+      elements += own.count();
+    }
+    return static_cast<std::size_t>(elements) * sizeof(P);
+  }
+
+ private:
+  // Where these stand among the gradients.
+  TANDEM_COLD static std::vector<ElementRange> partial(DeviceTables const& tables) {
+    std::vector<ElementRange> list;
+    for (int p = 0; p < tables.graph.parameters; ++p) {
+      if (GraphParameter const& own = tables.graph.parameter[p]; own.partial) {
+        std::int64_t const begin = tables.layout.offset[p];
+        list.push_back({begin, begin + own.parameter.shape.elements()});
+      }
+    }
+    return list;
+  }
+
+  std::vector<ElementRange> ranges_;
+  typename Backend::Buffer sums_;
+  bool added_ = false;
+};
+
+/// Of each copy of the model the device adds what it holds itself, then the devices add that, and
+/// all copies have the sum: they are updated alike, and stay equal.
+///
+/// Cost: a pass over the gradient a further copy on the device, and an all-reduce of it where other
+///       devices hold it; where a rank keeps its part of the gradients alone, a gather of each
+///       copy's bucket.
+/// @tparam Gradients  GradientReduction, which lends them whole
+template <class Backend, class Gradients>
+class TiedSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Mark = typename Device::Mark;
+  using Communicator = typename Gradients::Communicator;
+
+  /// @param ends  RankEnds
+  template <class Ends>
+  TANDEM_COLD TiedSums(DeviceTables const& tables, Device& device, Ends const& ends,
+                       Tracer<Device>& tracer)
+      : tracer_{&tracer}, summed_{device.make_mark()} {
+    for (int copy = 0; copy < tables.map.copies; ++copy) {
+      for (int tie = 0; tie < static_cast<int>(tables.tied.size()); ++tie) {
+        Tie own{.held = held(tables, copy, tables.tied[static_cast<std::size_t>(tie)]),
+                .others = {}};
+        if (own.held.empty()) {
+          continue;
+        }
+        if (int const group = ends.tie(copy, tie); group != ends.all) {
+          own.others.push_back(ends.connect(group));
+        }
+        if (own.held.size() > 1 || !own.others.empty()) {
+          ties_.push_back(std::move(own));
+        }
+      }
+    }
+  }
+
+  /// The gradients to come are new.
+  void begin_step() { added_ = false; }
+
+  /// What is computed from now on reads the sum in every copy; once a step.
+  /// @pre all gradients of the step are reduced over the replicas
+  void add(Device& device, ParameterMemory<Backend> const& memory, Gradients& gradients) {
+    if (std::exchange(added_, true)) {
+      return;
+    }
+    for (Tie& tie : ties_) {
+      P* const sum = gradients.lend(device, memory, tie.held.front().begin, 0);
+      std::int64_t const count = tie.held.front().count();
+      for (std::size_t i = 1; i < tie.held.size(); ++i) {
+        Verbs<Backend>::add(device, gradients.lend(device, memory, tie.held[i].begin, 1), sum,
+                            count);
+      }
+      for (Communicator& group : tie.others) {
+        std::span<P> const data{sum, static_cast<std::size_t>(count)};
+        Label const label{"shared"};
+        detail::queue_collective(device, *tracer_, label, summed_, [&] {
+          group.all_reduce(data, data, Sum{}, device.communication, label);
+        });
+        device.await_on(device.communication, summed_);
+      }
+      for (std::size_t i = 1; i < tie.held.size(); ++i) {
+        Verbs<Backend>::copy(device, sum, gradients.lend(device, memory, tie.held[i].begin, 1),
+                             count);
+        gradients.take_back(device, memory, tie.held[i].begin);
+      }
+      gradients.take_back(device, memory, tie.held.front().begin);
+    }
+  }
+
+ private:
+  struct Tie {
+    std::vector<ElementRange> held{};    // of the gradients, in the network's order
+    std::vector<Communicator> others{};  // none, or the group of the devices that hold it
+  };
+
+  // Where the device has a parameter of one of the model's copies.
+  static std::vector<ElementRange> held(DeviceTables const& tables, int copy, int owner) {
+    std::vector<ElementRange> list;
+    for (int p = 0; p < tables.graph.parameters; ++p) {
+      GraphParameter const& own = tables.graph.parameter[p];
+      bool const of_copy = tables.graph.node[own.node].stage / tables.map.parts() == copy;
+      if (own.owner() == owner && of_copy && !own.frozen) {
+        std::int64_t const begin = tables.layout.offset[p];
+        list.push_back({begin, begin + own.parameter.shape.elements()});
+      }
+    }
+    return list;
+  }
+
+  Tracer<Device>* tracer_;
+  Mark summed_;
+  std::vector<Tie> ties_;
+  bool added_ = false;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/branch_streams.hpp
+
+/// @file
+/// BranchStreams: runs the branches of a device's graph at the same time, on streams that are
+/// forked from the compute stream and joined to it.
+
+namespace tandem {
+
+/// Whether something in a graph joins branches.
+template <GraphSize Size>
+constexpr bool has_joins(Graph<Size> const& graph) {
+  bool any = false;
+  for (Node const& node : graph.node) {
+    any = any || node.edges > 1;
+  }
+  return any;
+}
+
+/// What a device has that computes on several streams: `sides` beside its compute stream, each with
+/// scratch memory and waiting gradients; turn_to(s) makes those of side s - 1 the device's own, and
+/// 0 its own again, and turned() is which; fork(n) has n sides wait for what is queued, join(n) has
+/// the compute stream wait for them.
+template <class Device>
+concept HasSides = requires(Device& device, int s) {
+  device.sides.size();
+  device.add_side();
+  device.turn_to(s);
+  device.turned();
+  device.fork(s);
+  device.join(s);
+};
+
+/// Stage tells it of each node; between a region's first and last one a node's kernels go to the
+/// stream of its branch. The device's `compute`, `scratch` and `casts` are that stream's meanwhile,
+/// so that ops know of nothing.
+template <class Backend>
+  requires HasSides<typename Backend::Device>
+class BranchStreams {
+ public:
+  using Device = typename Backend::Device;
+
+  /// Brings a device back to the stream on which a pass began, also where that throws.
+  struct Return {
+    Device& device;
+    int side;
+    explicit Return(Device& from) : device{from}, side{from.turned()} {}
+    Return(Return const&) = delete;
+    Return& operator=(Return const&) = delete;
+    ~Return() { device.turn_to(side); }
+  };
+
+  TANDEM_COLD BranchStreams(GraphView graph, int streams, int const* segment) {
+    if (streams > 1) {
+      branches_.emplace(graph, streams, segment);
+      nodes_ = graph.nodes;
+      on_ = branches_->count > 0;
+    }
+  }
+
+  /// What the memory must be planned for; null: branches run one after another.
+  [[nodiscard]] Branches const* plan() const { return on_ ? &*branches_ : nullptr; }
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+  /// Makes the streams, with memory for what the ops of their nodes @p needs.
+  TANDEM_COLD void open(Device& device, std::vector<OpNeeds> const& needs) {
+    if (!on_) {
+      return;
+    }
+    std::vector<Room> rooms;
+    for (int n = 0; n < nodes_; ++n) {
+      auto const s = static_cast<std::size_t>(branches_->stream[n]);
+      rooms.resize(std::max(rooms.size(), s));
+      if (s > 0) {
+        OpNeeds const& need = needs[static_cast<std::size_t>(n)];
+        rooms[s - 1].scratch = std::max(rooms[s - 1].scratch, need.scratch_bytes);
+        rooms[s - 1].staged = std::max(rooms[s - 1].staged, need.staged_bytes);
+      }
+    }
+    std::int64_t bytes = 0;
+    for (Room const& room : rooms) {
+      bytes += whole(room.scratch) + whole(room.staged);
+    }
+    memory_ = typename Backend::Buffer{device, static_cast<std::size_t>(bytes)};
+    std::byte* next = memory_.data();
+    for (Room const& room : rooms) {
+      auto& side = device.add_side();
+      side.scratch = next;
+      side.scratch_bytes = room.scratch;
+      next += whole(room.scratch);
+      side.casts.memory = room.staged > 0 ? next : nullptr;
+      side.casts.bytes = room.staged;
+      next += whole(room.staged);
+    }
+  }
+
+  // Around node n of a pass.
+  void begin_forward(Device& device, int n) const {
+    if (on_) {
+      begin(device, n, branches_->begins(n));
+    }
+  }
+  void end_forward(Device& device, int n) const {
+    if (on_ && branches_->ends(n)) {
+      join(device, n);
+    }
+  }
+  void begin_backward(Device& device, int n) const {
+    if (on_) {
+      begin(device, n, branches_->ends(n));
+    }
+  }
+  /// Whether the region is over, and all of its gradients are whole: those of buckets, which nobody
+  /// reduces in between, too.
+  bool end_backward(Device& device, int n) const {
+    bool const over = on_ && branches_->begins(n);
+    if (over) {
+      join(device, n);
+    }
+    return over;
+  }
+  [[nodiscard]] bool inside(int n) const { return on_ && branches_->inside(n); }
+  /// @pre inside(n)
+  [[nodiscard]] int last(int n) const { return branches_->last[n]; }
+
+  /// After an error.
+  void settle(Device& device) {
+    device.turn_to(0);
+    for (auto& side : device.sides) {
+      device.settle(side->stream);
+    }
+  }
+
+ private:
+  // As memory that was allocated alone.
+  static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
+  struct Room {
+    std::int64_t scratch = 0;
+    std::int64_t staged = 0;
+  };
+
+  TANDEM_NOINLINE void begin(Device& device, int n, bool forks) const {
+    if (forks) {
+      device.fork(static_cast<int>(device.sides.size()));
+    }
+    device.turn_to(branches_->stream[n]);
+  }
+  TANDEM_NOINLINE static void join(Device& device, int /*n*/) {
+    int const sides = static_cast<int>(device.sides.size());
+    for (int s = 1; s <= sides; ++s) {
+      device.turn_to(s);
+      if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
+        Verbs<Backend>::finish_gradients(device);
+      }
+    }
+    device.turn_to(0);
+    device.join(sides);
+  }
+
+  std::optional<Branches> branches_;
+  typename Backend::Buffer memory_;
+  int nodes_ = 0;
+  bool on_ = false;
+};
+
+/// Its type is not named where a device has no sides.
+template <class Backend>
+struct BranchesOn {
+  using type = BranchStreams<Backend>;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/pass_pairs.hpp
+
+/// @file
+/// PassPairs: runs a forward pass and the whole backward pass of another stage behind it as one
+/// action, on two streams: PyTorch's OVERLAP_F_B, for which DualPipe's rows are made.
+
+namespace tandem {
+
+/// The backward pass that may run at the same time as the forward pass @p forward, or null: between
+/// the two stand only messages of theirs, what the forward pass has made and what the backward pass
+/// wants.
+constexpr Action const* paired_backward(Action const* forward) {
+  if (forward->kind != ActionKind::forward) {
+    return nullptr;
+  }
+  Action const* next = forward + 1;
+  while (next->kind == ActionKind::send_forward && next->stage == forward->stage) {
+    ++next;
+  }
+  while (next->kind == ActionKind::receive_backward && next->stage != forward->stage) {
+    ++next;
+  }
+  bool const pair = next->kind == ActionKind::backward && next->stage != forward->stage;
+  return pair ? next : nullptr;
+}
+
+/// The forward pass goes to a stream of its own, with scratch memory of its own. What both stages
+/// have besides is apart: of two stages each pass writes its own, and the values of a forward pass
+/// share no memory with gradients that are deferred.
+template <class Backend>
+  requires HasSides<typename Backend::Device>
+class PassPairs {
+ public:
+  using Device = typename Backend::Device;
+
+  /// The passes of a pair; between the two of them begin_backward() is called.
+  class [[nodiscard]] Pair {
+   public:
+    explicit Pair(Device& device) : device_{device} {
+      device_.fork(1);
+      device_.turn_to(1);
+    }
+    Pair(Pair const&) = delete;
+    Pair& operator=(Pair const&) = delete;
+    /// Brings a device back to its compute stream also where a pass throws.
+    ~Pair() { device_.turn_to(0); }
+
+    void begin_backward() { device_.turn_to(0); }
+    /// What is computed from now on comes after both.
+    void join() { device_.join(1); }
+
+   private:
+    Device& device_;
+  };
+
+  [[nodiscard]] bool on() const { return on_; }
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.bytes()); }
+
+  /// Makes the stream if the device's row has pairs.
+  /// @param scratch  bytes that a pass needs
+  /// @pre the device has no sides
+  TANDEM_COLD void open(Device& device, RankPlan const& plan, std::int64_t scratch) {
+    bool const apart = std::any_of(plan.stages.begin(), plan.stages.end(),
+                                   [](StageLife const& stage) { return stage.deferred > 0; });
+    for (Action const& action : plan.training) {
+      on_ = on_ || (apart && paired_backward(&action) != nullptr);
+    }
+    if (on_) {
+      memory_ = typename Backend::Buffer{device, static_cast<std::size_t>(scratch)};
+      auto& side = device.add_side();
+      side.scratch = memory_.data();
+      side.scratch_bytes = scratch;
+    }
+  }
+
+  /// After an error.
+  void settle(Device& device) {
+    device.turn_to(0);
+    for (auto& side : device.sides) {
+      device.settle(side->stream);
+    }
+  }
+
+ private:
+  typename Backend::Buffer memory_;
+  bool on_ = false;
+};
+
+/// Its type is not named where a device has no sides.
+template <class Backend>
+struct PairsOn {
+  using type = PassPairs<Backend>;
 };
 
 }  // namespace tandem
@@ -58644,11 +58254,6 @@ class PreparedOps {
 
 /// @file
 /// Feed: how the data and the state of a step reach a device, and how its results come back.
-
-// ---- tandem/engine/step/chunk_feed.hpp
-
-/// @file
-/// ChunkFeed: a rank's indices, targets and lengths in the order of its chunks of time.
 
 namespace tandem {
 
@@ -58747,10 +58352,6 @@ struct NoChunkFeed {
   NoChunkFeed(auto const&... /*arguments*/) {}
   [[nodiscard]] static std::int64_t bytes() { return 0; }
 };
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// What a Feed must have room for.
 struct FeedSizes {
@@ -59315,108 +58916,499 @@ TANDEM_ONCE void finish_sums(std::span<double const> sums, int metrics, StepResu
 
 #endif
 
+// ---- tandem/engine/step/update.hpp
+
+/// @file
+/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
+
 namespace tandem {
 
-/// A device with all memory, prepared ops and communicators; made once, and a StageHost. Its fields
+/// Stands for every stage of a device.
+inline constexpr int all_stages = -1;
+
+/// A row scale of the step, multiplied by the scale of its loss.
+struct ScaleRow {
+  StepState const* state;
+  ScaledLoss* scaled;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t copy) const {
+    scaled->row_scale[copy] = state->row_scale[copy] * static_cast<double>(scaled->now.scale);
+  }
+};
+
+/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
+/// and gets the same parameters. The primary template is for devices that share the host's memory.
+template <class Backend>
+class Update {
+ public:
+  using Device = typename Backend::Device;
+  using T = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
+
+  /// @param parameters  of the device, a run each
+  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
+  ///                    parameters only one's does
+  /// @param clips       of the whole network
+  /// @param scaling     of the loss; where it is on, every step has sum_squares()
+  /// @param owned       what apply() updates; none: all
+  /// @pre where some are owned the optimizer is not by tensor
+  TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
+                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
+                     LossScaling const& scaling = LossScaling::off(),
+                     std::vector<OwnedRange> const& owned = {})
+      : optimizer_{std::move(optimizer)},
+        parameters_{std::move(parameters)},
+        parts_{owned.empty() ? parameters_ : runs_within(parameters_, owned)},
+        runs_{parts_},
+        counted_{counted},
+        clips_{std::move(clips)},
+        squares_(clips_.set.size()),
+        scales_(clips_.largest.size(), 1.0),
+        scaling_{scaling} {
+    scaled_.now.scale = static_cast<float>(scaling.initial);
+    merge_parts();
+  }
+
+  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
+  /// be summed over the ranks before run(), if there are several with different parameters.
+  TANDEM_NOINLINE std::span<double> sum_squares(Device& device, Memory const& memory) {
+    clear_squares();
+    for (UpdateRun const& r : parameters_) {
+      if (counts(r)) {
+        squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
+      }
+    }
+    return squares_;
+  }
+
+  /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
+  /// in @p range, whose gradients begin at @p gradients.
+  void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
+  TANDEM_NOINLINE void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
+    for (UpdateRun const& r : parameters_) {
+      if (counts(r) && range.has(r.begin)) {
+        squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
+            device, gradients + (r.begin - range.begin), r.end - r.begin);
+      }
+    }
+  }
+  std::span<double> join_squares(Device& /*device*/) { return squares_; }
+
+  /// Whether the gradients of all weights that are updated here are finite.
+  /// Cost: a pass over these gradients.
+  TANDEM_NOINLINE bool check_gradients(Device& device, Memory const& memory) requires
+      requires(T const* x) {
+    Verbs<Backend>::all_finite(device, x, std::int64_t{});
+  }
+  {
+    bad_gradient_ = -1;
+    for (UpdateRun const& r : runs_) {
+      if (!is_finite_run(device, memory, r)) {
+        bad_gradient_ = first_bad(device, memory);
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
+  /// until the next call. If a gradient was not, it does nothing either, or where losses are scaled
+  /// it moves the statistics alone.
+  /// @pre sum_squares() was called where clipping or loss scaling is on, else check_gradients()
+  TANDEM_NOINLINE void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+                              StepSums<Backend> const& sums, StepKey const& key,
+                              StepResult* result) {
+    sums.finish(device, state, key.samples, result);
+    LossScale const scaled = scaled_.now;
+    result->loss_scale = double{scaled.scale};
+    result->scaling = scaled;
+    double const unscale = unscale_of(scaled);
+    ClipNorms norms;
+    if (key.clips) {
+      norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
+      bad_gradient_ = norms.bad;
+    }
+    if (!scaled.on() && bad_gradient_ >= 0 && result->non_finite < 0) {
+      result->non_finite = sums.microbatches();  // none of this rank's losses
+    }
+    result->bad_gradient = bad_gradient_;
+    stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
+    plain_ = stopped_ == update_all_parameters;
+    if (!key.clips || stopped_ != update_all_parameters) {
+      return;
+    }
+    result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
+    if (scaled.on()) {
+      LossScale const next = scaled.after(scaling_, norms.finite);
+      result->scaling = scaled_.now = next;
+      result->skipped = !norms.finite;
+      result->gradient_norm = norms.finite ? norms.first : std::numeric_limits<double>::infinity();
+      stopped_ = norms.finite  ? update_all_parameters
+                 : next.lost() ? update_nothing
+                               : update_statistics;
+    }
+    plain_ = stopped_ == update_all_parameters &&
+             std::all_of(scales_.begin(), scales_.end(), [&](double s) { return s == unscale; });
+  }
+
+  /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
+  /// were finite and no gradient clipped, until confirm().
+  TANDEM_NOINLINE void assume(StepKey const& key) {
+    assumed_from_ = scaled_.now;
+    stopped_ = update_all_parameters;
+    if (key.clips) {
+      std::fill(scales_.begin(), scales_.end(), unscale_of(scaled_.now));
+    }
+    if (scaled_.now.on()) {
+      scaled_.now = scaled_.now.after(scaling_, true);
+    }
+  }
+  /// What finish() would have done; whether apply() has done the same.
+  TANDEM_NOINLINE bool confirm(Device& device, Memory const& memory, StepState const* state,
+                               StepSums<Backend> const& sums, StepKey const& key,
+                               StepResult* result) {
+    scaled_.now = assumed_from_;
+    finish(device, memory, state, sums, key, result);
+    return plain_;
+  }
+  /// Whether no gradient of the step that was finished last was clipped, and all was finite.
+  [[nodiscard]] bool plain() const { return plain_; }
+
+  /// Updates the trained parameters of one stage, or of all; no allocation.
+  /// Cost: one pass over parameters, gradients and states.
+  TANDEM_NOINLINE void apply(Device& device, Memory const& memory, StepState const* state,
+                             int stage = all_stages) const {
+    if (stopped_ == update_nothing) {
+      return;
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            if (stage == all_stages || stage == r.stage) {
+              update_run(device, memory, *state, optimizer, r);
+            }
+          }
+        },
+        optimizer_);
+  }
+
+  /// Where the device says what may change, an UpdateFlag.
+  [[nodiscard]] int const* stopped() const { return &stopped_; }
+
+  /// In the device's memory; null where gradients are not scaled.
+  [[nodiscard]] ScaledLoss const* scaled() const { return scaling_.on() ? &scaled_ : nullptr; }
+  /// Multiplies the step's row scales, for criteria.
+  void scale_rows(Device& /*device*/, StepState const* state) {
+    for (int copy = 0; copy < 2; ++copy) {
+      ScaleRow{state, &scaled_}(copy);
+    }
+  }
+  void set_loss_scale(Device& /*device*/, LossScale const& scale) {
+    if (scaling_.on()) {
+      scaled_.now = scale;
+    }
+  }
+
+  /// See set_missed(). Allocates nothing.
+  TANDEM_COLD void set_missed_steps(Device& /*device*/, std::span<std::int64_t const> missed,
+                                    int slices) {
+    set_missed(parts_, missed, slices);
+    merge_parts();
+  }
+
+  /// After parameters were written by the host.
+  void refresh(Device& /*device*/) {}
+
+  /// Bytes of the device's memory that this has.
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+
+  /// Lets steps update again after one whose loss was not finite.
+  void forgive(Device& /*device*/) {}
+
+ private:
+  TANDEM_COLD void merge_parts() {
+    if (is_by_tensor(optimizer_)) {
+      runs_ = parts_;
+    } else {
+      merge_runs(parts_, runs_);
+    }
+  }
+
+  // What gradients of a loss so scaled are multiplied by.
+  static double unscale_of(LossScale const& scaled) {
+    return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
+  }
+
+  [[nodiscard]] bool counts(UpdateRun const& r) const {
+    return counted_ && r.counted && r.role == Role::weight && !r.frozen;
+  }
+
+  static bool is_finite_run(Device& device, Memory const& memory, UpdateRun const& r) {
+    if (r.frozen || r.role != Role::weight) {
+      return true;
+    }
+    if constexpr (HasRowVerbs<Backend>) {
+      if (r.rows >= 0) {
+        auto const& rows = memory.rows().sum(r.rows);
+        return Verbs<Backend>::all_finite(device, rows.value, *rows.count * rows.width);
+      }
+    }
+    T const* const gradients = memory.summed_gradients(r.begin, r.lag);
+    return Verbs<Backend>::all_finite(device, gradients, r.end - r.begin);
+  }
+  // The first parameter of the network with a gradient that is not finite.
+  TANDEM_COLD int first_bad(Device& device, Memory const& memory) const {
+    int first = clips_.parameters();
+    for (UpdateRun const& r : parts_) {
+      first = r.origin < first && !is_finite_run(device, memory, r) ? r.origin : first;
+    }
+    return first;
+  }
+
+  double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
+    if constexpr (HasRowVerbs<Backend>) {
+      if (r.rows >= 0) {
+        return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
+      }
+    }
+    return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
+  }
+
+  template <class O>
+  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
+                  UpdateRun const& r) const {
+    if (r.frozen) {
+      return;
+    }
+    T* const parameters = memory.kept_parameters(r.begin, r.lag);
+    T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(device, r.end - r.begin,
+                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
+      return;
+    }
+    if (stopped_ != update_all_parameters) {
+      return;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
+        .step = state.step + 1 - scaled_.now.skipped - r.missed,
+        .clip_value = r.clip_value};
+    auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
+    if constexpr (HasRowVerbs<Backend>) {
+      if (r.rows >= 0) {
+        update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
+                                    states, settings);
+        return;
+      }
+    }
+    update_weights<Backend>(device, optimizer, parameters, gradients, states, r.end - r.begin,
+                            settings);
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> parts_;  // of these, what is updated here
+  std::vector<UpdateRun> runs_;   // neighbours among them that are updated alike
+  bool counted_;
+  int bad_gradient_ = -1;  // of ClipSets::set: see check_gradients()
+  int stopped_ = update_all_parameters;
+  bool plain_ = true;         // see plain()
+  LossScale assumed_from_{};  // before assume()
+  ClipSets clips_;
+  std::vector<double> squares_;
+  std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
+  LossScaling scaling_;
+  ScaledLoss scaled_{};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What of a program the types of a rank's parts depend on. All else are values: DeviceTables.
+struct RankWay {
+  GradientWay gradients{};
+  bool links = false;       ///< other devices have parts of the model
+  bool ties = false;        ///< layers share parameters
+  bool slots = false;       ///< parameters are gathered in slots
+  bool partials = false;    ///< each rank has its rows between layers that ranks share
+  bool slices = false;      ///< ranks share layers
+  bool in_order = false;    ///< and add in the order of their slices
+  bool states = false;      ///< steps hand states on
+  bool chunks = false;      ///< a pass has a chunk of time
+  bool branches = false;    ///< that may run at the same time
+  bool pairs = false;       ///< of passes that may
+  bool sliced = false;      ///< parameters are
+  bool ahead = false;       ///< it goes on before an update is known to be right
+  bool two_models = false;  ///< are averaged
+  bool twins = false;       ///< the device has both copies of its part of them
+};
+
+/// Whether an update can be made before it is known to be right.
+template <class U>
+concept Assumes = requires(U& update) {
+  update.assume({});
+};
+
+/// @tparam Device  a DeviceProgram
+template <class Device, class Backend, class Communicator, class Program = typename Device::Program>
+constexpr RankWay rank_way() {
+  bool const sides = HasSides<typename Backend::Device> && !Program::sharded_gradients;
+  return {.gradients = gradient_way<Device, Communicator>(),
+          .links = Program::devices > 1,
+          .ties = Program::ties.count > 0,
+          .slots = Program::sharded_parameters,
+          .partials = Program::sequence_rows,
+          .slices = Program::slices > 1,
+          .in_order = Program::slices > 1 && Program::batching.reproducible,
+          .states = Program::stateful,
+          .chunks = Program::batching.chunks > 1,
+          // Where gradients are made in two slots, branches end one after the other.
+          .branches = sides && has_joins(Device::graph),
+          .pairs = sides && Device::stages.count > 1 && !Program::stateful &&
+                   Program::batching.chunks == 1,
+          .sliced = Program::layer_slices > 1,
+          .ahead = Program::post_validated && Assumes<Update<Backend>>,
+          .two_models = Program::averaging.keeps_two(),
+          .twins = Program::averaging.keeps_two() && Device::has_twins};
+}
+
+/// How a rank gets its ends of groups, which have the numbers of RankGroups.
+template <class Communicator>
+struct RankEnds {
+  std::function<Communicator(int)> connect;  ///< the rank's end of a group
+  int all;                                   ///< that of all ranks; stands for none, too
+  std::vector<int> stages;                   ///< of each local stage, its replicas
+  int slices;                                ///< the ranks that share layers
+  int pair;                                  ///< of two models, the other's rank
+  std::function<int(int, bool)> link;        ///< of a link and whether it goes forward
+  std::function<int(int, int)> tie;          ///< of a copy of the model and a tie
+
+  [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages() const {
+    std::vector<Communicator> ends;
+    for (int const stage : stages) {
+      ends.push_back(connect(stage));
+    }
+    return ends;
+  }
+};
+
+/// What a rank has before there are ops.
+template <class Backend, RankWay Way>
+struct RankDevice {
+  using Device = typename Backend::Device;
+  using Branching = typename std::conditional_t<Way.branches, BranchesOn<Backend>,
+                                                std::type_identity<NoPart>>::type;
+  using Pairs =
+      typename std::conditional_t<Way.pairs, PairsOn<Backend>, std::type_identity<NoPart>>::type;
+
+  TANDEM_COLD RankDevice(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
+      : plan_of_rank{std::move(plan)},
+        device_of_rank{options.device},
+        branches_of_rank{tables.graph, options.cuda.branches,
+                         tables.recomputes ? tables.segments : nullptr} {}
+
+  RankPlan plan_of_rank;
+  Device device_of_rank;
+  Branching branches_of_rank;
+  Pairs pairs_of_rank;
+};
+
+/// What ops ask for.
+struct OpsWants {
+  std::vector<OpNeeds> const& needs;
+  std::int64_t scratch;
+  std::int64_t staged;
+  int metrics;  ///< sums of a microbatch besides its loss
+};
+
+/// All memory and communicators, made once, and what a StageHost must have besides ops. Its fields
 /// refer to each other, so it stays where it is.
-/// @tparam ProgramType  a DeviceProgram
-template <class ProgramType, class BackendType, class LossType, class MetricType,
-          class CommunicatorType>
-struct RankParts {
-  using Program = ProgramType;
+template <class BackendType, class CommunicatorType, RankWay Way>
+struct RankCore {
   using Backend = BackendType;
-  using Loss = LossType;
   using Communicator = CommunicatorType;
-  using Whole = typename Program::Program;
   using T = typename Backend::Scalar;
   using Device = typename Backend::Device;
   using PassType = Pass<Device>;
-  using Ops = PreparedOps<Program, Backend, LossType, MetricType>;
-  using Memory = RankMemory<Program, Backend>;
+  using Memory = RankMemory<Backend>;
   using Table = typename Memory::Table;
-  using Groups = RankGroups<Whole>;
-  using Ties = std::conditional_t<(Whole::ties.count > 0), TiedSums<Program, Backend, Communicator>,
-                                  NoTiedSums>;
-  /// Where gradients are made in two slots, branches end one after the other.
-  static constexpr bool has_branches =
-      HasSides<Device> && has_joins(Program::graph) && !Whole::sharded_gradients;
-  using Branching = typename std::conditional_t<has_branches, BranchesOn<Backend>,
-                                                std::type_identity<NoBranchStreams>>::type;
-  static constexpr bool has_pairs = HasSides<Device> && Program::stages.count > 1 &&
-                                    !Whole::stateful && !Whole::sharded_gradients &&
-                                    Whole::batching.chunks == 1;
-  using Pairs = typename std::conditional_t<has_pairs, PairsOn<Backend>,
-                                            std::type_identity<NoPassPairs>>::type;
-  using States = std::conditional_t<Whole::stateful, CarriedStates<Backend>, NoCarriedStates>;
-  using ChunkStates =
-      std::conditional_t<(Whole::batching.chunks > 1), CarriedChunks<Backend>, NoCarriedChunks>;
-  using Gradients = GradientReduction<Program, Backend, Communicator>;
+  using Parts = RankDevice<Backend, Way>;
+  using Ends = RankEnds<Communicator>;
+  using Branching = typename Parts::Branching;
+  using Pairs = typename Parts::Pairs;
+  static constexpr RankWay way = Way;
+  static constexpr bool has_branches = Way.branches;
+  static constexpr bool has_pairs = Way.pairs;
+  using States = std::conditional_t<Way.states, CarriedStates<Backend>, NoPart>;
+  using ChunkStates = std::conditional_t<Way.chunks, CarriedChunks<Backend>, NoPart>;
+  using Gradients = GradientReduction<Backend, Communicator, Way.gradients>;
+  using Ties = std::conditional_t<Way.ties, TiedSums<Backend, Gradients>, NoPart>;
   using Shares = std::conditional_t<
-      Whole::sharded_parameters, ParameterSlots<Program, Backend, Gradients>,
-      std::conditional_t<Whole::sharded_state, ParameterShares<Program, Backend, Gradients>,
-                         NoParameterShares>>;
-  static constexpr bool uses_parameters = Whole::sharded_parameters || Shares::comes_late;
-  using Links = std::conditional_t<(Whole::devices > 1), RankLinks<Backend, Communicator>, NoLinks>;
-  using Partials =
-      std::conditional_t<Whole::sequence_rows, PartialSums<Program, Backend>, NoPartialSums>;
-  using Slices = std::conditional_t<(Whole::slices > 1), SliceSums<Program, Backend, Communicator>,
-                                    NoSliceSums>;
+      Way.slots, ParameterSlots<Backend, Gradients>,
+      std::conditional_t<Way.gradients.shares, ParameterShares<Backend, Gradients>, NoPart>>;
+  static constexpr bool uses_parameters = Way.slots || Shares::comes_late;
+  using Links = std::conditional_t<Way.links, RankLinks<Backend, Communicator>, NoPart>;
+  using Partials = std::conditional_t<Way.partials, PartialSums<Backend>, NoPart>;
+  using Slices =
+      std::conditional_t<Way.slices, SliceSums<Backend, Communicator, Way.in_order>, NoPart>;
 
-  /// @param rank_plan  what it does in a step
-  /// @param connect    connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
-      : plan{std::move(rank_plan)},
-        device{options.device},
-        branches{Program::graph, options.cuda.branches, segments()},
-        ops{options.largest_microbatch, options.device.threads, slice_of(options), device},
-        memory{device,
-               ops,
+  TANDEM_COLD RankCore(Parts& parts, DeviceTables const& own, RankOptions const& options,
+                       OpsWants const& ops, Ends const& ends)
+      : tables{own},
+        needs{ops.needs},
+        plan{parts.plan_of_rank},
+        device{parts.device_of_rank},
+        branches{parts.branches_of_rank},
+        pairs{parts.pairs_of_rank},
+        memory{tables,
+               device,
+               ops.needs,
+               ops.scratch,
                arrays_of(options),
                plan_task(options),
-               plan.batching.leaves_of_copy(Whole::map.copies),
+               plan.batching.leaves_of_copy(tables.map.copies),
                plan.batching.replicas},
-        states{device, Program::graph, ops.needs(), samples_of(options)},
-        chunks{device, Program::graph, ops.needs(), options.largest_microbatch},
-        staged{device, static_cast<std::size_t>(ops.staged_bytes())},
-        gradients{device, connect(Groups::all),
-                  groups().connect_stages(options.rank, Program::stages, connect), plan, tracer},
-        shares{device, gradients, tracer},
-        slices{device, options.largest_microbatch, connect, groups().of_slices(options.rank),
-               tracer},
-        partials{device},
-        links{rank_links_task<Program>(),
-              memory.plan().waits,
-              device,
-              groups().connect_links(options.rank, connect),
-              tracer,
-              options.largest_microbatch},
-        ties{device, groups(), options.rank, connect, tracer},
-        sums{device, plan.batching.passes(), metric_sums<MetricType>,
-             plan.batching.replicas * Whole::devices * Whole::slices > 1} {
+        states{device, tables.graph, ops.needs, samples_of(options)},
+        chunks{device, tables.graph, ops.needs, options.largest_microbatch},
+        staged{device, static_cast<std::size_t>(ops.staged)},
+        gradients{tables, device, ends.connect(ends.all), ends.connect_stages(), plan, tracer},
+        shares{tables, device, gradients, tracer},
+        slices{tables, device, options.largest_microbatch, ends.connect, ends.slices, tracer},
+        partials{tables, device},
+        links{
+            tables, memory.plan().waits,
+            device, [&](int link, bool forward) { return ends.connect(ends.link(link, forward)); },
+            tracer, options.largest_microbatch},
+        ties{tables, device, ends, tracer},
+        sums{device, plan.batching.passes(), ops.metrics,
+             plan.batching.replicas * tables.devices * tables.slices > 1} {
     device.scratch = memory.scratch();
-    device.scratch_bytes = ops.scratch_bytes();
+    device.scratch_bytes = ops.scratch;
     if constexpr (requires { device.casts; }) {
       device.casts.memory = staged.data();
-      device.casts.bytes = ops.staged_bytes();
+      device.casts.bytes = ops.staged;
     }
     if constexpr (requires { device.compute.overlap_launches(true); }) {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
-    branches.open(device, ops.needs());
+    branches.open(device, ops.needs);
     if (options.cuda.overlap_passes && branches.plan() == nullptr) {
-      pairs.open(device, plan, ops.scratch_bytes());
+      pairs.open(device, plan, ops.scratch);
     }
     expects(
-        !Whole::sharded_parameters || !memory.packs(),
+        !tables.sharded_parameters || !memory.packs(),
         "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
         "convolutions and recurrent ones of OneDnn; take BasicHost<Portable>, or "
         "ShardedGradients");
   }
 
-  RankParts(RankParts const&) = delete;
-  RankParts& operator=(RankParts const&) = delete;
-  TANDEM_COLD ~RankParts() {
+  RankCore(RankCore const&) = delete;
+  RankCore& operator=(RankCore const&) = delete;
+  TANDEM_COLD virtual ~RankCore() {
     if (!shares.arrived()) {  // what is on its way is written to memory that goes
       try {
         shares.arrive(device);
@@ -59426,17 +59418,24 @@ struct RankParts {
     }
   }
 
-  /// Of one step's data on this rank.
-  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    return {.samples = samples_of(options),
-            .targets = targets_shape<LossType>(Whole::network.output().out)};
+  /// Has the weights of a stage as products read them.
+  virtual void pack(int stage) = 0;
+  /// And of all.
+  void pack() {
+    for (LocalStage const& stage : tables.stages) {
+      pack(stage.id);
+    }
+  }
+
+  /// Of a step, on this rank, at most.
+  [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
+    return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
   }
   [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
-    return {plan.batching, mesh().coordinate(options.rank, Axis::data), Whole::map.copies};
+    return {plan.batching, mesh().coordinate(options.rank, Axis::data), tables.map.copies};
   }
   /// Of all ranks.
-  [[nodiscard]] Mesh mesh() const { return Whole::mesh_of(plan.batching.replicas); }
-  [[nodiscard]] Groups groups() const { return Groups{plan.batching.replicas}; }
+  [[nodiscard]] Mesh mesh() const { return tables.mesh_of(plan.batching.replicas); }
 
   /// What a mirror of the parameters asks for the pieces of other ranks.
   struct Pieces {
@@ -59448,7 +59447,7 @@ struct RankParts {
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
-    all.scratch += ops.staged_bytes() + branches.bytes() + pairs.bytes();
+    all.scratch += static_cast<std::int64_t>(staged.bytes()) + branches.bytes() + pairs.bytes();
     all.wire =
         gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
     all.tables = sums.bytes();
@@ -59457,22 +59456,21 @@ struct RankParts {
     return all;
   }
 
-  /// Before rows of sequences that come in pieces: there is room for what they hand on, and each
-  /// sample has what its parent has. @p slot has begun @p batch.
-  template <class Slot, class Batch>
-  void carry(Slot const& slot, Batch const& batch) {
-    if (batch.position < 0) {
+  /// Before rows of sequences that come in pieces, from row @p position on, unless that is -1:
+  /// there is room for what they hand on, and each sample has what its parent, of @p parents, has.
+  void carry(RankMicrobatches const& own, int position, std::int32_t const* parents) {
+    if (position < 0) {
       return;
     }
-    std::int64_t const begin = slot.microbatches.begin();
-    std::int64_t const samples = slot.microbatches.end() - begin;
+    std::int64_t const begin = own.begin();
+    std::int64_t const samples = own.end() - begin;
     expects(memory.carries_all(),
             "translate(data): a Join that reads both inputs must carry what it has read of the "
             "first from row to row, as Bahdanau does");
-    if (batch.position == 0) {
+    if (position == 0) {
       memory.carried().begin(device, samples);
-    } else if (batch.parents != nullptr) {
-      parents_.assign(batch.parents + begin, batch.parents + begin + samples);
+    } else if (parents != nullptr) {
+      parents_.assign(parents + begin, parents + begin + samples);
       for (std::int32_t& parent : parents_) {
         parent -= parent >= 0 ? static_cast<std::int32_t>(carried_from_) : 0;
       }
@@ -59498,8 +59496,8 @@ struct RankParts {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
-    if constexpr (Whole::has_tiles) {
-      if (leaf >= 0) {
+    if constexpr (Way.slices) {
+      if (tables.has_tiles && leaf >= 0) {
         add_tiles(bucket);
       }
     }
@@ -59525,12 +59523,12 @@ struct RankParts {
   /// What is computed from now on reads in @p data what each rank that has slices has written.
   template <Axis A>
     requires(A == Axis::tensor)
-  void gather(std::span<double> data) { slices.bring_together(device, data, {"vocabulary"}); }
+  void gather(std::span<double> data) { slices.bring_together(device, data, Label{"vocabulary"}); }
 
   /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
   /// the layers; until they are awaited nothing reads or writes it. One at a time.
   void begin_slices(T* data, std::int64_t elements, int n, char const* label) {
-    slices.begin(device, data, elements, {label, n});
+    slices.begin(device, data, elements, Label{label, n});
   }
   void await_slices() { slices.await(device); }
 
@@ -59538,11 +59536,11 @@ struct RankParts {
   /// own.
   void gather_rows(T const* own, T* all, DealtRows const& rows, std::int64_t width, int n,
                    char const* label) {
-    slices.gather_rows(device, own, all, rows, width, {label, n});
+    slices.gather_rows(device, own, all, rows, width, Label{label, n});
   }
   void begin_scatter(T const* all, T* own, DealtRows const& rows, std::int64_t width, int n,
                      char const* label) {
-    slices.begin_scatter(device, all, own, rows, width, {label, n});
+    slices.begin_scatter(device, all, own, rows, width, Label{label, n});
   }
   void end_scatter(T* own, DealtRows const& rows, std::int64_t width) {
     slices.end_scatter(device, own, rows, width);
@@ -59551,6 +59549,11 @@ struct RankParts {
     slices.take_rows(device, all, own, rows, width);
   }
 
+  /// Gradients to come are new.
+  void begin_gradients() {
+    partials.begin_step();
+    ties.begin_step();
+  }
   /// Gradients are those of the whole model: what is computed from now on reads them. Once a step.
   /// @pre they are reduced over the replicas
   void join_gradients() {
@@ -59559,16 +59562,16 @@ struct RankParts {
   }
 
   /// Likewise of numbers that are joined where images are in tiles.
-  void join_tiles(std::span<double> data) { slices.add_up(device, data, {"statistics"}); }
+  void join_tiles(std::span<double> data) { slices.add_up(device, data, Label{"statistics"}); }
   /// What is computed from now on reads what other tiles have sent.
   void exchange_tiles(std::span<TileMessage<T> const> messages) {
-    slices.exchange(device, messages, {"tiles"});
+    slices.exchange(device, messages, Label{"tiles"});
   }
 
   /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
   /// of other readers that are sent apart.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements, T* to) {
-    if ((Whole::batching.reproducible && !Program::graph.node[node].named) || count == 1) {
+    if ((tables.batching.reproducible && !tables.graph.node[node].named) || count == 1) {
       for (int i = 0; i < count; ++i) {
         T* const own = to + (memory.outgoing(0, node, i) - memory.outgoing(0, node));
         if (forks[i] != own) {
@@ -59576,16 +59579,16 @@ struct RankParts {
         }
       }
     } else {
-      Verbs<Backend>::sum(device, forks, count, to, elements,
-                          rounding_of(Program::graph.node[node]));
+      Verbs<Backend>::sum(device, forks, count, to, elements, rounding_of(tables.graph.node[node]));
     }
   }
 
-  RankPlan plan;
-  Device device;
-  Branching branches;
-  Pairs pairs;
-  Ops ops;
+  DeviceTables const& tables;
+  std::vector<OpNeeds> const& needs;  // of each node's op
+  RankPlan& plan;
+  Device& device;
+  Branching& branches;
+  Pairs& pairs;
   Memory memory;
   States states;
   ChunkStates chunks;
@@ -59600,27 +59603,23 @@ struct RankParts {
   StepSums<Backend> sums;
 
  private:
-  // Known before there are communicators.
-  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
-    return {mesh().coordinate(options.rank, Axis::tensor), Whole::slices};
-  }
   // Gradients of layers on tiles are parts of a sum over the ranks; of all else in the bucket, as
   // of statistics, each rank has the same, which the first gives.
   void add_tiles(int bucket) {
-    auto const& graph = Program::graph;
-    ElementRange const range = bucket_range(Program::layout, bucket);
+    GraphView const& graph = tables.graph;
+    ElementRange const range = tables.bucket(bucket);
     auto const is_part = [&](GraphParameter const& p) {
       return p.parameter.role == Role::weight && graph.node[p.node].is_tile();
     };
     bool any = false;
     for (int p = 0; p < graph.parameters; ++p) {
-      any = any || (range.has(Program::layout.offset[p]) && is_part(graph.parameter[p]));
+      any = any || (range.has(tables.layout.offset[p]) && is_part(graph.parameter[p]));
     }
     if (!any) {
       return;
     }
     for (int p = 0; p < graph.parameters && slices.slice().number > 0; ++p) {
-      std::int64_t const at = Program::layout.offset[p];
+      std::int64_t const at = tables.layout.offset[p];
       if (range.has(at) && !is_part(graph.parameter[p])) {
         Verbs<Backend>::zero(device, memory.gradients() + at,
                              graph.parameter[p].parameter.shape.elements());
@@ -59629,14 +59628,7 @@ struct RankParts {
     slices.add_up(
         device,
         std::span{memory.gradients() + range.begin, static_cast<std::size_t>(range.count())},
-        {"gradients of tiles"});
-  }
-  // Of a step, on this rank, at most.
-  [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
-    return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
-  }
-  static constexpr int const* segments() {
-    return Whole::checkpoint.every != 0 ? Program::segments.of : nullptr;
+        Label{"gradients of tiles"});
   }
 
   std::vector<std::int32_t> parents_;  // among the samples of this rank
@@ -59648,9 +59640,297 @@ struct RankParts {
             .microbatches = plan.batching.passes(),
             .chunks = plan.batching.chunks,
             .stages = plan.stages,
-            .segment = segments(),
-            .apart = Whole::batching.reproducible,
+            .segment = tables.recomputes ? tables.segments : nullptr,
+            .apart = tables.batching.reproducible,
             .branches = branches.plan()};
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/metrics.hpp
+
+/// @file
+/// MetricOpsOf: the ops of a trainer's metric, or of its several metrics, as one.
+
+// ---- tandem/layers/metrics.hpp
+
+/// @file
+/// Metrics<...>: several metrics of one trainer.
+
+namespace tandem {
+
+namespace detail {
+
+/// Fields that a line of a log has besides: of its names, a metric may have none.
+inline constexpr std::string_view reserved_names[8] = {
+    "kind", "step", "epoch", "samples", "loss", "learning_rate", "gradient_norm", "seconds"};
+
+constexpr bool is_reserved(std::string_view name) {
+  for (std::string_view const other : reserved_names) {
+    if (name == other) {
+      return true;
+    }
+  }
+  return name.empty();
+}
+
+/// Whether no two of @p count names are equal.
+constexpr bool names_differ(std::string_view const* name, int count) {
+  for (int i = 0; i < count; ++i) {
+    for (int other = 0; other < i; ++other) {
+      if (name[i] == name[other]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+template <bool AreMetrics, int Count, bool NamesDiffer, bool NamesAreFree>
+struct MetricsFit {
+  static constexpr bool value = true;
+  static_assert(AreMetrics,
+                "Metrics<M...>: each is a metric, such as Accuracy or TopK<5>: a type that has "
+                "static constexpr std::string_view name");
+  static_assert(Count >= 1 && Count <= most_metrics, "Metrics<M...>: give one to eight metrics");
+  static_assert(!AreMetrics || NamesDiffer,
+                "Metrics<M...>: two metrics have the same name; give each a name of its own");
+  static_assert(!AreMetrics || NamesAreFree,
+                "Metrics<M...>: a metric's name may be neither empty nor that of another field of "
+                "a log, such as loss or step; give it one of its own");
+};
+
+}  // namespace detail
+
+/// Several metrics at once, each under its own name: Trainer<Net, S, Host, SoftmaxCrossEntropy<>,
+/// Metrics<Accuracy, TopK<5>>>. The first is the `metric` of reports and results.
+template <class... Ms>
+struct Metrics {
+  static_assert(
+      detail::MetricsFit<(Metric<Ms> && ...), static_cast<int>(sizeof...(Ms)), true, true>::value);
+  static constexpr std::string_view name = "metrics";
+  using refused = void;  // nothing more is said of it
+};
+template <Metric... Ms>
+  requires(sizeof...(Ms) >= 1 && sizeof...(Ms) <= most_metrics)
+struct Metrics<Ms...> {
+  static constexpr std::string_view name = "metrics";
+  static constexpr int count = static_cast<int>(sizeof...(Ms));
+  static constexpr std::string_view names[sizeof...(Ms)] = {std::string_view{Ms::name}...};
+  static_assert(detail::MetricsFit<true, count, detail::names_differ(names, count),
+                                   !(detail::is_reserved(Ms::name) || ...)>::value);
+};
+
+/// The names of a trainer's metrics, in order; none where there is no metric, whose name is "".
+template <class M>
+struct MetricNames {
+  static constexpr std::string_view list[1] = {std::string_view{M::name}};
+  static constexpr int count = std::string_view{M::name}.empty() ? 0 : 1;
+};
+template <Metric... Ms>
+  requires requires { Metrics<Ms...>::count; }
+struct MetricNames<Metrics<Ms...>> {
+  static constexpr auto const& list = Metrics<Ms...>::names;
+  static constexpr int count = Metrics<Ms...>::count;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Each metric's op in turn, on whatever backend it is of.
+template <class List, class L, class Backend>
+class MetricOps;
+template <class... Ms, class L, class Backend>
+class MetricOps<Metrics<Ms...>, L, Backend> {
+ public:
+  explicit MetricOps(Shape output) : ops_{MetricOp<Ms, L, Backend>{output}...} {}
+
+  /// They take turns with the same scratch memory.
+  [[nodiscard]] std::int64_t scratch_bytes(int batch) const {
+    std::int64_t most = 0;
+    auto const ask = [&](auto const& op) {
+      if constexpr (requires { op.scratch_bytes(batch); }) {
+        most = std::max<std::int64_t>(most, op.scratch_bytes(batch));
+      }
+    };
+    std::apply([&](auto const&... op) { (ask(op), ...); }, ops_);
+    return most;
+  }
+
+  /// @param sums  one for each metric
+  template <class P, class T, class Target>
+  void count(P const& pass, T const* output, Target const* targets, double* sums) {
+    std::apply([&](auto&... op) { (op.count(pass, output, targets, sums++), ...); }, ops_);
+  }
+
+ private:
+  std::tuple<MetricOp<Ms, L, Backend>...> ops_;
+};
+
+namespace detail {
+
+template <class M, class L, class Backend>
+struct MetricOpsType {
+  using type = MetricOp<M, L, Backend>;
+};
+template <class M, class L, class Backend>
+  requires requires { typename M::refused; }
+struct MetricOpsType<M, L, Backend> {
+  using type = NoOp;
+};
+template <Metric... Ms, class L, class Backend>
+  requires requires { Metrics<Ms...>::count; }
+struct MetricOpsType<Metrics<Ms...>, L, Backend> {
+  using type = MetricOps<Metrics<Ms...>, L, Backend>;
+};
+
+}  // namespace detail
+
+template <class M, class L, class Backend>
+using MetricOpsOf = typename detail::MetricOpsType<M, L, Backend>::type;
+
+/// Sums that a microbatch has for its metrics: one at least, which a metric of no name writes, too.
+template <class M>
+inline constexpr int metric_sums = std::max(1, MetricNames<M>::count);
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The ops of all nodes, of the loss and of the metric, for microbatches of one largest size.
+template <class Program, class Backend, class LossType, class MetricType>
+class PreparedOps {
+ public:
+  static constexpr Shape output = Program::Program::network.output().out;
+
+  /// @param slice  of layers that several ranks share, the rank's
+  PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
+      : loss{output, largest_microbatch},
+        metric{output},
+        nodes_{largest_microbatch, threads, slice, device},
+        needs_{nodes_.needs()},
+        largest_microbatch_{largest_microbatch} {}
+
+  /// Of node @p n, as OpTable.
+  template <int I>
+  [[nodiscard]] auto& get(int n) {
+    return nodes_.template get<I>(n);
+  }
+
+  /// What the op of each node asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
+
+  /// What the greediest pass wants.
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    std::int64_t most = Program::has_result ? loss.scratch_bytes() : 0;
+    if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
+      most = std::max(most, metric.scratch_bytes(largest_microbatch_));
+    }
+    for (OpNeeds const& need : needs_) {
+      most = std::max(most, need.scratch_bytes);
+    }
+    return most;
+  }
+
+  /// Room for gradients that wait: for all, up to a size at which nothing more is won.
+  [[nodiscard]] std::int64_t staged_bytes() const {
+    constexpr std::int64_t enough = std::int64_t{32} << 20;
+    std::int64_t most = 0;
+    std::int64_t all = 0;
+    for (OpNeeds const& need : needs_) {
+      most = std::max(most, need.staged_bytes);
+      all += need.staged_bytes;
+    }
+    return std::max(most, std::min(all, enough));
+  }
+
+  LossOp<LossType, Backend> loss;
+  MetricOpsOf<MetricType, LossType, Backend> metric;
+
+ private:
+  OpTable<Program, Backend> nodes_;
+  std::vector<OpNeeds> needs_;
+  int largest_microbatch_;
+};
+
+namespace detail {
+
+/// In an order: the device, its ops, and all memory, which they ask for.
+template <class Ops>
+struct RankOps {
+  Ops ops;
+};
+
+}  // namespace detail
+
+/// A StageHost.
+/// @tparam ProgramType  a DeviceProgram
+template <class ProgramType, class Backend, class LossType, class MetricType, class Communicator,
+          RankWay Way = rank_way<ProgramType, Backend, Communicator>()>
+struct RankParts final
+    : private RankDevice<Backend, Way>,
+      public detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>>,
+      public RankCore<Backend, Communicator, Way> {
+  using Program = ProgramType;
+  using Loss = LossType;
+  using Whole = typename Program::Program;
+  using Own = RankDevice<Backend, Way>;
+  using WithOps = detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>>;
+  using Core = RankCore<Backend, Communicator, Way>;
+  using typename Core::Branching;
+  using typename Core::Pairs;
+  static_assert(Program::places.count() == 1 || !Core::Memory::mixed,
+                "there is one copy of rounded parameters");
+  static_assert(!Whole::post_validated || !Core::Memory::mixed,
+                "rounded parameters would have to be taken back with the others");
+
+  /// @param rank_plan  what it does in a step
+  /// @param connect    connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+      : Own{device_tables<Program>, options, std::move(rank_plan)},
+        WithOps{{options.largest_microbatch, options.device.threads, slice_of(options),
+                 this->device_of_rank}},
+        Core{*this,
+             device_tables<Program>,
+             options,
+             {this->ops.needs(), this->ops.scratch_bytes(), this->ops.staged_bytes(),
+              metric_sums<MetricType>},
+             ends(options.rank, connect)} {}
+
+  using Core::pack;
+  void pack(int stage) override { pack_stage(*this, stage); }
+
+  /// Of one step's data on this rank.
+  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
+    return {.samples = this->samples_of(options),
+            .targets = targets_shape<LossType>(Whole::network.output().out)};
+  }
+  template <class Connect>
+  [[nodiscard]] TANDEM_COLD RankEnds<Communicator> ends(int rank, Connect const& connect) const {
+    RankGroups<Whole> const groups{this->plan_of_rank.batching.replicas};
+    RankEnds<Communicator> all{
+        .connect = connect,
+        .all = groups.all,
+        .stages = {},
+        .slices = groups.of_slices(rank),
+        .pair = groups.of_pair(rank),
+        .link = [=, line = groups.line_of(rank)](
+                    int link, bool forward) { return groups.of_link(line, link, forward); },
+        .tie = [=](int copy, int tie) { return groups.of_tie(rank, copy, tie); }};
+    for (LocalStage const& stage : device_tables<Program>.stages) {
+      all.stages.push_back(groups.of_stage(rank, stage.id));
+    }
+    return all;
+  }
+
+ private:
+  // Known before there are communicators.
+  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
+    Mesh const mesh = device_tables<Program>.mesh_of(this->plan_of_rank.batching.replicas);
+    return {mesh.coordinate(options.rank, Axis::tensor), Whole::slices};
   }
 };
 
@@ -60245,38 +60525,25 @@ struct Stage {
 /// @file
 /// StepSlot: what a rank has of one step that is at work: its data, its microbatches, its key.
 
-// ---- tandem/engine/step/key.hpp
-
-/// @file
-/// StepKey: what a step's program depends on, besides the numbers that it works with.
-
 namespace tandem {
 
-/// Steps with the same key queue the same work.
-struct StepKey {
-  int samples = 0;              ///< of the global batch
-  Times time{};                 ///< rows of each sample, where these are sequences
-  bool lengths = false;         ///< some rows of some samples do not count
-  bool second_lengths = false;  ///< the same of the second input
-  int position = -1;            ///< rows before these, where a sequence comes in pieces
-  bool training = false;
-  bool targets = false;
-  bool outputs = false;
-  bool exchanges = false;  ///< two models are averaged
-  bool clips = false;      ///< gradients may be scaled down to a largest norm
-
-  friend bool operator==(StepKey const&, StepKey const&) = default;
+/// What does not depend on the network.
+struct SlotState {
+  RankMicrobatches microbatches;
+  StepKey key{};
+  bool groups_clip = false;            ///< by norms of their own
+  bool weighs_targets = false;         ///< the loss is a mean over something else than samples
+  bool touched = false;                ///< it may have changed parameters or optimizer states
+  ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
+  StepState const* state = nullptr;    ///< in the device's memory, as the next
+  StepResult* result = nullptr;
 };
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// A rank in lockstep with the others has one, one of an asynchronous pipeline as many as there are
 /// steps that have microbatches there at once.
 /// @tparam Parts  RankParts
 template <class Parts>
-struct StepSlot {
+struct StepSlot : SlotState {
   using Backend = typename Parts::Backend;
   using Whole = typename Parts::Whole;
   using Loss = typename Parts::Loss;
@@ -60285,12 +60552,16 @@ struct StepSlot {
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
   TANDEM_COLD StepSlot(Parts& parts, RankOptions const& options)
-      : feed{parts.device, parts.feed_sizes(options)},
-        microbatches{parts.microbatches(options)},
-        groups_clip{clips_apart(options.groups)} {}
+      : SlotState{.microbatches = parts.microbatches(options),
+                  .groups_clip = clips_apart(options.groups),
+                  .weighs_targets = weighs},
+        feed{parts.device, parts.feed_sizes(options)} {
+    state = feed.state();
+    result = feed.result();
+  }
 
   /// Begins a step on the rank's samples of @p all.
-  void begin(Parts& parts, StepState const& state, Batch const& all, bool training,
+  void begin(Parts& parts, StepState const& given, Batch const& all, bool training,
              auto const& wait) {
     Batch const batch = parts.slices.given(all, network.output().limit);
     bool const has_source = batch.position <= 0 || !reads_two<Whole>();
@@ -60303,11 +60574,11 @@ struct StepSlot {
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
-           .exchanges = training && Whole::averaging.takes_place(state.step),
-           .clips = training && (groups_clip || state.clip_norm > 0.0 || scaled != nullptr)};
+           .exchanges = training && Whole::averaging.takes_place(given.step),
+           .clips = training && (groups_clip || given.clip_norm > 0.0 || scaled != nullptr)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
-    feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
+    feed.begin(parts.device, weighed(given, batch), batch, microbatches, wait);
   }
   /// What is queued first.
   void load(Parts& parts) { feed.load(parts.device, microbatches); }
@@ -60336,7 +60607,7 @@ struct StepSlot {
             .batch = own.size,
             .first_sample = own.first,
             .share = static_cast<double>(own.size) / samples_of(own),
-            .state = feed.state(),
+            .state = state,
             .training = key.training,
             .accumulate = own.adds,
             .time = own.time.of[0],
@@ -60350,10 +60621,10 @@ struct StepSlot {
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
-    if constexpr (weighs_targets) {
+    if constexpr (weighs) {
       int const copy = microbatches.copy_of(own);
-      all.row_scale = key.training && scaled != nullptr ? &scaled->row_scale[copy]
-                                                        : &feed.state()->row_scale[copy];
+      all.row_scale =
+          key.training && scaled != nullptr ? &scaled->row_scale[copy] : &state->row_scale[copy];
     }
     if constexpr (!host_knows_scale) {
       all.loss_scale = key.training && scaled != nullptr ? &scaled->now.scale : nullptr;
@@ -60366,18 +60637,11 @@ struct StepSlot {
   }
 
   FeedType feed;
-  RankMicrobatches microbatches;
-  StepKey key{};
-  bool groups_clip;                    ///< by norms of their own
-  bool touched = false;                ///< it may have changed parameters or optimizer states
-  ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
-
-  /// Whether the loss is a mean over something else than samples.
-  static constexpr bool weighs_targets = requires(Target const* targets) {
-    Loss::weight({targets, 0}, 0, 0);
-  };
 
  private:
+  static constexpr bool weighs = requires(Target const* targets) {
+    Loss::weight({targets, 0}, 0, 0);
+  };
   static constexpr auto const& network = Whole::network;
   // Of a device that works behind the host's back, the host does not know the last step's verdict.
   static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
@@ -60390,8 +60654,8 @@ struct StepSlot {
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
-  [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
-    if constexpr (weighs_targets) {
+  [[nodiscard]] StepState weighed(StepState own, Batch const& batch) const {
+    if constexpr (weighs) {
       if (batch.targets != nullptr) {
         int const time = key.time[network.output().out];
         auto const weight = [&](int first, int size) {
@@ -60401,20 +60665,20 @@ struct StepSlot {
         if constexpr (Whole::averaging.keeps_two()) {
           microbatches.each_of_all(
               [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
-          state.targets = counts[0] + counts[1];
+          own.targets = counts[0] + counts[1];
         } else {  // in the order of the samples, which no strategy changes
-          state.targets = counts[0] = counts[1] = weight(0, batch.size);
+          own.targets = counts[0] = counts[1] = weight(0, batch.size);
         }
         for (int copy = 0; copy < 2; ++copy) {
-          state.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
+          own.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
         }
-        state.counted = state.targets;
+        own.counted = own.targets;
         if constexpr (requires { Loss::counted({batch.targets, time}, 0, 0); }) {
-          state.counted = Loss::counted({batch.targets, time}, 0, batch.size);
+          own.counted = Loss::counted({batch.targets, time}, 0, batch.size);
         }
       }
     }
-    return state;
+    return own;
   }
 };
 
@@ -60506,9 +60770,9 @@ struct MicrobatchPasses {
     auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training, own.chunk);
     if constexpr (stage.has_input) {
-      parts.memory.set_input(t, slot.feed.input(own), stage.id);
+      parts.memory.template set_input<Program>(t, slot.feed.input(own), stage.id);
       if constexpr (has_second) {
-        parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
+        parts.memory.template set_input<Program>(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
     bool const generates = is_timed && pass.position >= 0 && !pass.is_chunk();
@@ -60653,17 +60917,11 @@ struct MicrobatchPasses {
   }
 };
 
-/// Has the weights of a stage, and of all, as products read them.
+/// Has the weights of a stage as products read them.
 template <class Parts>
 void pack_stage(Parts& parts, int stage) {
   at_stage<typename Parts::Program>(
       stage, [&](auto s) { MicrobatchPasses<Parts, s>::pack(parts, parts.memory.table(0)); });
-}
-template <class Parts>
-void pack_stages(Parts& parts) {
-  for (LocalStage const& stage : Parts::Program::stages.stage) {
-    pack_stage(parts, stage.id);
-  }
 }
 
 }  // namespace tandem
@@ -60685,27 +60943,28 @@ namespace tandem {
 /// itself, unless a rank has its part of these alone, too; all else are copies, whole after
 /// gather(), until the next step releases them. Before it they have this rank's part, and what is
 /// written to the others goes nowhere.
-template <class Program, class Backend>
+template <class Backend>
 class ShardedMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  static constexpr auto const& layout = Program::layout;
+  using Memory = ParameterMemory<Backend>;
 
-  explicit ShardedMirror(int states) : states_{states} {}
+  ShardedMirror(DeviceTables const& tables, int states)
+      : layout_{tables.layout}, shares_{tables.sharded_parameters}, states_{states} {}
 
   /// @param pieces  RankParts::Pieces
   template <class Pieces>
   TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
     memory_ = &memory;
-    copies_.resize(
-        static_cast<std::size_t>((1 + states_) * layout.trained + (shares ? layout.elements : 0)));
-    if constexpr (shares) {
-      std::copy_n(memory.frozen(), layout.elements - layout.trained, parameters() + layout.trained);
+    copies_.resize(static_cast<std::size_t>((1 + states_) * layout_.trained +
+                                            (shares_ ? layout_.elements : 0)));
+    if (shares_) {
+      std::copy_n(memory.frozen(), layout_.elements - layout_.trained,
+                  parameters() + layout_.trained);
     }
     for (OwnedRange const& own : pieces.shares.owned()) {
-      if constexpr (shares) {
+      if (shares_) {
         copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
       }
       copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
@@ -60719,7 +60978,7 @@ class ShardedMirror {
   template <class Pieces>
   TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
     download(device, memory, pieces);
-    if constexpr (shares) {
+    if (shares_) {
       pieces.shares.gather_array(device, parameters(), {"parameters"});
     }
     pieces.shares.gather_array(device, gradients(), {"gradients"});
@@ -60731,14 +60990,14 @@ class ShardedMirror {
 
   template <class Pieces>
   TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
-    if constexpr (shares) {
+    if (shares_) {
       if (!copies_.empty()) {
-        std::copy_n(parameters() + layout.trained, layout.elements - layout.trained,
+        std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
                     memory.frozen());
       }
     }
     for (OwnedRange const& own : pieces.shares.owned()) {
-      if (shares && !copies_.empty()) {
+      if (shares_ && !copies_.empty()) {
         std::copy_n(parameters() + own.range.begin, own.range.count(),
                     memory.kept_parameters(own.range.begin, own.lag));
       }
@@ -60759,18 +61018,18 @@ class ShardedMirror {
 
   /// As of ParameterMemory. @pre download() was called
   [[nodiscard]] T* parameters() {
-    return shares ? copies_.data() + (1 + states_) * layout.trained : memory_->parameters();
+    return shares_ ? copies_.data() + (1 + states_) * layout_.trained : memory_->parameters();
   }
   [[nodiscard]] T* gradients() { return copies_.data(); }
-  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
+  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout_.trained; }
 
  private:
-  static constexpr bool shares = Program::sharded_parameters;
-
   static void copy(T const* from, T* to, ElementRange range) {
     std::copy_n(from, range.count(), to + range.begin);
   }
 
+  LayoutView layout_;
+  bool shares_;  // parameters, too
   Memory const* memory_ = nullptr;
   int states_;
   std::vector<T> copies_;  // gradients, states, then parameters
@@ -60823,15 +61082,16 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 /// Memory: while it shows something, that of a rank that has no slices, in the host's memory; and a
 ///         slice's gradients and states, where replicas have shares of them. While it gathers, the
 ///         slices of one array, also on a device that has memory of its own.
-template <class Program, class Backend>
+/// @tparam OwnMirror  ParameterMirror or ShardedMirror: of the rank's slices
+template <class Backend, class OwnMirror>
 class SlicedMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  using Whole = WholeParameters<Program>;
+  using Memory = ParameterMemory<Backend>;
 
-  explicit SlicedMirror(int states) : states_{states}, slice_{states} {}
+  SlicedMirror(DeviceTables const& tables, int states)
+      : tables_{tables}, states_{states}, slice_{tables, states} {}
 
   /// @param pieces  RankParts::Pieces
   template <class Pieces>
@@ -60853,11 +61113,11 @@ class SlicedMirror {
       slice_.download(device, memory);
     }
     show(pieces.slices.slice());
-    if constexpr (Program::Program::slices > 1) {
+    if (tables_.slices > 1) {
       int const count = pieces.slices.slice().count;
       std::vector<T> all;
       each_array([&](T const* own, T* whole, bool trained, char const* name) {
-        std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
+        std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
         all.resize(static_cast<std::size_t>(each * count));
         gather_array(device, pieces.slices, own, all, {name});
         for (int number = 0; number < count; ++number) {
@@ -60897,14 +61157,14 @@ class SlicedMirror {
 
   /// In the layout of WholeParameters. @pre download() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }
-  [[nodiscard]] T* gradients() { return copies_.data() + Whole::layout.elements; }
-  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * Whole::layout.trained; }
+  [[nodiscard]] T* gradients() { return copies_.data() + tables_.whole_layout.elements; }
+  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * tables_.whole_layout.trained; }
 
  private:
   // Shows what slice_ has.
   TANDEM_COLD void show(Slice const& rank) {
-    copies_.resize(
-        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
+    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
+                                            (1 + states_) * tables_.whole_layout.trained));
     each_array([&](T const* own, T* whole, bool trained, char const*) {
       copy(own, whole, rank, trained);
     });
@@ -60926,15 +61186,16 @@ class SlicedMirror {
                            Label label) {
     Slice const slice = slices.slice();
     std::size_t const size = all.size() / static_cast<std::size_t>(slice.count);
-    if constexpr (ParameterMirror<Program, Backend>::is_memory) {
-      slices.gather(device, {own, size}, all, label);
+    if constexpr (ParameterMirror<Backend>::is_memory) {
+      slices.gather(device, std::span{own, size}, std::span{all}, label);
       device.finish();
     } else {
       typename Backend::Buffer const there{device, all.size() * sizeof(T)};
       T* const part = there.template as<T>() + size * static_cast<std::size_t>(slice.number);
       Verbs<Backend>::from_host(device, reinterpret_cast<std::byte const*>(own),
                                 reinterpret_cast<std::byte*>(part), size * sizeof(T));
-      slices.gather(device, {part, size}, {there.template as<T>(), all.size()}, label);
+      slices.gather(device, std::span<T const>{part, size},
+                    std::span{there.template as<T>(), all.size()}, label);
       Verbs<Backend>::to_host(device, there.data(), reinterpret_cast<std::byte*>(all.data()),
                               there.bytes());
     }
@@ -60942,12 +61203,12 @@ class SlicedMirror {
 
   // f(begin in the rank's array, in the whole one, elements) of what a rank has.
   template <class F>
-  static void each_run(Slice const& rank, bool trained, F const& f) {
-    GraphView const graph{Program::graph};
+  void each_run(Slice const& rank, bool trained, F const& f) const {
+    GraphView const& graph = tables_.graph;
     for (int p = 0; p < graph.parameters; ++p) {
       if (!trained || !graph.parameter[p].frozen) {
-        std::int64_t const own = Program::layout.offset[p];
-        std::int64_t const whole = Whole::layout.offset[graph.parameter[p].whole];
+        std::int64_t const own = tables_.layout.offset[p];
+        std::int64_t const whole = tables_.whole_layout.offset[graph.parameter[p].whole];
         detail::each_run(graph.parameter[p], rank,
                          [&](std::int64_t from, std::int64_t to, std::int64_t count) {
                            f(own + from, whole + to, count);
@@ -60956,22 +61217,22 @@ class SlicedMirror {
     }
   }
 
-  static void copy(T const* own, T* whole, Slice const& rank, bool trained) {
+  void copy(T const* own, T* whole, Slice const& rank, bool trained) const {
     each_run(rank, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(own + from, count, whole + to);
     });
   }
-  static void put(T* own, T const* whole, Slice const& rank, bool trained) {
+  void put(T* own, T const* whole, Slice const& rank, bool trained) const {
     each_run(rank, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
       std::copy_n(whole + from, count, own + to);
     });
   }
 
-  static constexpr bool shares = Program::Program::sharded_state;
+  static constexpr bool shares = std::is_same_v<OwnMirror, ShardedMirror<Backend>>;
 
+  DeviceTables const& tables_;
   int states_;
-  std::conditional_t<shares, ShardedMirror<Program, Backend>, ParameterMirror<Program, Backend>>
-      slice_;
+  OwnMirror slice_;
   std::vector<T> copies_;  // parameters, gradients, then states
 };
 
@@ -60981,43 +61242,45 @@ namespace tandem {
 
 namespace detail {
 
-template <class Program, class Backend>
-struct MirrorOf {
-  using type = ParameterMirror<Program, Backend>;
+// Before what refers to them.
+template <class Parts>
+struct HeldParts {
+  Parts held;
 };
-template <class Program, class Backend>
-  requires(Program::Program::sharded_state&& Program::Program::layer_slices == 1)
-struct MirrorOf<Program, Backend> {
-  using type = ShardedMirror<Program, Backend>;
+template <class Parts>
+struct HeldSlot {
+  StepSlot<Parts> slot_;
 };
-template <class Program, class Backend>
-  requires(Program::Program::layer_slices > 1)
-struct MirrorOf<Program, Backend> {
-  using type = SlicedMirror<Program, Backend>;
-};
+
+/// Samples of numbers, and labels.
+template <class Parts, class P = typename Parts::Backend::Master>
+using SampleBatch = StepBatch<P, std::int32_t, P>;
 
 }  // namespace detail
 
 /// @tparam Interface  RankInterface
-/// @tparam Parts      RankParts
+/// @tparam Parts      RankCore
 template <class Interface, class Parts>
 class RankBody : public Interface {
  public:
-  using Whole = typename Parts::Whole;
-  using typename Interface::P;
-  using Slot = StepSlot<Parts>;
-  using FeedType = typename Slot::FeedType;
   using typename Interface::Batch;
+  using typename Interface::P;
+  using Backend = typename Parts::Backend;
+  using OwnMirror = std::conditional_t<Parts::way.gradients.shares, ShardedMirror<Backend>,
+                                       ParameterMirror<Backend>>;
+  using Mirror = std::conditional_t<Parts::way.sliced, SlicedMirror<Backend, OwnMirror>, OwnMirror>;
+  /// Whether a mirror shows what other ranks have pieces of.
+  static constexpr bool has_pieces = Parts::way.gradients.shares || Parts::way.sliced;
 
   [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
   /// What each node's op asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.ops.needs(); }
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.needs; }
 
   std::vector<NamedParameter<P>> parameters() override {
-    auto list = named_parameters<typename Parts::Program>(mirror_, states_);
+    auto list = named_parameters(parts_.tables, mirror_, states_);
     for (std::size_t p = 0; p < list.size(); ++p) {
       if (averaged_[p]) {
-        std::int64_t const at = WholeParameters<typename Parts::Program>::layout.offset[p];
+        std::int64_t const at = parts_.tables.whole_layout.offset[p];
         list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
       }
     }
@@ -61025,7 +61288,7 @@ class RankBody : public Interface {
   }
   void download() override {
     parts_.shares.arrive(parts_.device);
-    if constexpr (Whole::has_pieces) {
+    if constexpr (has_pieces) {
       mirror_.download(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.download(parts_.device, parts_.memory);
@@ -61042,16 +61305,15 @@ class RankBody : public Interface {
   [[nodiscard]] auto& device() { return parts_.device; }
 
  protected:
-  template <class Connect>
-  TANDEM_COLD RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
-      : parts_{options, std::move(plan), connect},
-        mirror_{arrays_of(options)},
+  TANDEM_COLD RankBody(Parts& parts, RankOptions const& options)
+      : parts_{parts},
+        mirror_{parts_.tables, arrays_of(options)},
         states_{states_of(options.optimizer)},
-        averaged_{averaged_parameters(WholeParameters<typename Parts::Program>::graph,
-                                      options.groups, options.average)} {}
+        averaged_{averaged_parameters(parts_.tables.whole_graph, options.groups, options.average)} {
+  }
 
-  Parts parts_;
-  typename detail::MirrorOf<typename Parts::Program, typename Parts::Backend>::type mirror_;
+  Parts& parts_;
+  Mirror mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 
@@ -61092,6 +61354,7 @@ class VersionUpdate {
  public:
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
 
   /// @param parameters  of the device, a run each
   VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
@@ -61107,7 +61370,6 @@ class VersionUpdate {
 
   /// The first parameter of the network whose gradient is not finite; -1: there is none.
   /// Cost: a pass over the gradients.
-  template <class Memory>
   [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
     for (UpdateRun const& r : parameters_) {
       if (!r.frozen && r.role == Role::weight &&
@@ -61120,7 +61382,6 @@ class VersionUpdate {
 
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
-  template <class Memory>
   void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
     if (from != to) {
       memory.copy_version(device, from, to);
@@ -61136,7 +61397,6 @@ class VersionUpdate {
 
   /// What the weights in place @p from will be @p updates later, in place @p to.
   /// @pre the optimizer is Sgd with momentum
-  template <class Memory>
   void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
                int to) const {
     P const* const weights = memory.version(from);
@@ -61154,7 +61414,7 @@ class VersionUpdate {
   }
 
  private:
-  template <class Memory, class O>
+  template <class O>
   static void update_run(Device& device, Memory const& memory, StepState const& state,
                          O const& optimizer, UpdateRun const& r, P* weights) {
     if (r.frozen) {
@@ -61195,6 +61455,49 @@ class VersionUpdate {
 
 namespace tandem {
 
+/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
+/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
+/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
+///
+/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
+/// their types reach. asynchronous_table() has the same rows as a table.
+template <class F>
+constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
+                           F const& f) {
+  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
+    f(Action{.kind = kind,
+             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
+             .stage = static_cast<std::int16_t>(stage),
+             .index = static_cast<std::int32_t>(index)},
+      index);
+  };
+  bool const first = stage == 0;
+  bool const last = stage + 1 == rule.devices;
+  if (g < all) {
+    if (!first) {
+      act(ActionKind::receive_forward, g);
+    }
+    act(ActionKind::forward, g, rule.forward_version(stage, g));
+    if (!last) {
+      act(ActionKind::send_forward, g);
+    }
+  }
+  std::int64_t const late = g - rule.delay(stage);
+  if (late < 0 || late >= all) {
+    return;
+  }
+  if (!last) {
+    act(ActionKind::receive_backward, late);
+  }
+  act(ActionKind::backward, late, rule.backward_version(stage, late));
+  if (!first) {
+    act(ActionKind::send_backward, late);
+  }
+  if ((late + 1) % rule.microbatches == 0) {
+    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
+  }
+}
+
 /// Between streams place 0 has the weights. At the beginning of one every place gets them; during
 /// it version v of the weights, after v updates, is in the place of v.
 /// @tparam Program  a DeviceProgram
@@ -61202,17 +61505,22 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
-                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+    : private detail::HeldParts<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
+      public RankBody<
+          RankInterface<StepBatchOf<Program, Backend, LossType>>,
+          typename RankParts<Program, Backend, LossType, MetricType, Communicator>::Core> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
+  using Base =
+      RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, typename Parts::Core>;
+  using detail::HeldParts<Parts>::held;
   using Table = typename Parts::Table;
   using Passes = MicrobatchPasses<Parts, 0>;
 
  public:
   using typename Base::Batch;
-  using typename Base::Slot;
-  using typename Base::Whole;
+  using Slot = StepSlot<Parts>;
+  using FeedType = typename Slot::FeedType;
+  using Whole = typename Parts::Whole;
   using Stream = StepStream<Batch>;
   static constexpr auto const& places = Program::places;
   static constexpr auto const& rule = Program::places.rule;
@@ -61221,13 +61529,15 @@ class AsynchronousRank final
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
-      : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
+      : detail::HeldParts<Parts>{{options, make_asynchronous_plan<Program>(options.microbatches),
+                                  connect}},
+        Base{held, options},
         update_{options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value)} {
     TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
     for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
-      slots_.emplace_back(parts_, options);
+      slots_.emplace_back(held, options);
     }
   }
 
@@ -61250,7 +61560,7 @@ class AsynchronousRank final
   StepResult forward(StepState const& state, Batch const& batch) override {
     Slot& slot = slot_of(0);
     begin(slot, state, batch, false);
-    parts_.carry(slot, batch);
+    parts_.carry(slot.microbatches, batch.position, batch.parents);
     parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {
@@ -61308,8 +61618,8 @@ class AsynchronousRank final
   }
 
   void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
-    slot.begin(parts_, state, batch, training, watch_.waiter());
-    slot.load(parts_);
+    slot.begin(held, state, batch, training, watch_.waiter());
+    slot.load(held);
   }
 
   // Not late, however long the program takes.
@@ -61346,7 +61656,7 @@ class AsynchronousRank final
     }
     int const t = table_of(g);
     int const m = in_step(g);
-    Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
+    Passes::forward(held, slot, m, parts_.memory.table(t), t);
     if (stage.has_result && m + 1 == rule.microbatches) {
       parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
       finish(slot, slot.key.samples, *slot.feed.result());
@@ -61362,7 +61672,7 @@ class AsynchronousRank final
 
   void backward(std::int64_t g) {
     Slot& slot = slot_at(g);
-    Passes::backward(parts_, slot, slot.microbatches[in_step(g)],
+    Passes::backward(held, slot, slot.microbatches[in_step(g)],
                      parts_.memory.backward_table(table_of(g)));
   }
 
@@ -61386,7 +61696,7 @@ class AsynchronousRank final
 
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
-      parts_.ties.begin_step();
+      parts_.begin_gradients();
       parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
       StepState const& state = *slot_of(step).feed.state();
       int const bad = update_.first_bad(parts_.device, parts_.memory);
@@ -61421,11 +61731,11 @@ class AsynchronousRank final
   void pack_place(int place) {
     for (int t = 0; t < places.tables(); ++t) {
       if (places.forward(t) == place) {
-        Passes::pack(parts_, parts_.memory.table(t));
+        Passes::pack(held, parts_.memory.table(t));
         return;
       }
       if (places.backward(t) == place) {
-        Passes::pack(parts_, parts_.memory.backward_table(t));
+        Passes::pack(held, parts_.memory.backward_table(t));
         return;
       }
     }
@@ -61454,7 +61764,7 @@ class AsynchronousRank final
       message(action, slot, m, table);
     }
     begins(ActionKind::forward);
-    Passes::forward(parts_, slot, m, table, t);
+    Passes::forward(held, slot, m, table, t);
     if (places.stage + 1 < Whole::devices) {
       begins(ActionKind::send_forward);
       message(action, slot, m, table);
@@ -61471,10 +61781,17 @@ class AsynchronousRank final
 // ---- tandem/engine/rank/rank.hpp
 
 /// @file
-/// Rank: one device's program, a loop over its row of actions. All memory is allocated by the
-/// constructor, but for the boxes of messages, each made when it is first used; a step allocates
-/// nothing, looks up nothing and calls nothing virtually. Libraries do as they like: each run of a
-/// oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
+/// Rank: one device's program. Its passes and a step's data, which know the network; all else is
+/// SteppedBody's.
+
+// ---- tandem/engine/rank/stepped_body.hpp
+
+/// @file
+/// SteppedBody: a Rank without its ops, a loop over its row of actions. All memory is allocated by
+/// the constructor, but for the boxes of messages, each made when it is first used; a step
+/// allocates nothing, looks up nothing, and calls virtually what does an action. Libraries do as
+/// they like: each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and
+/// so may OpenMP.
 
 // ---- tandem/engine/rank/ahead_run.hpp
 
@@ -61486,18 +61803,12 @@ class AsynchronousRank final
 
 /// @file
 /// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
-/// at once and kept together.
+/// at once and kept together. UndoCopy: what they change, as it was before.
 
 // ---- tandem/engine/links/model_exchange.hpp
 
 /// @file
 /// ModelExchange: how the ranks that have the same parts of two models average them.
-
-// ---- tandem/engine/links/model_sums.hpp
-
-/// @file
-/// Sums of the weights of two models, stage by stage: over the pair of ranks that have a stage's
-/// two copies, or on the device in the middle, which has both.
 
 namespace tandem {
 
@@ -61509,41 +61820,28 @@ struct ModelArray {
   P* sum = nullptr;
 };
 
-namespace detail {
-
-/// Where the trained parameters of a local stage are.
-template <class Program>
-ElementRange stage_range(int stage) {
-  return trained_range(Program::layout, Program::stages.stage[stage].id);
-}
-
-}  // namespace detail
-
 /// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
 ///       the communication stream.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator>
 class PairSums {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
 
-  using Groups = RankGroups<typename Program::Program>;
-
-  /// @param connect  connect(group): the rank's end of one of @p groups
-  /// @param tracer   outlives this
-  template <class Connect>
-  PairSums(Device& device, Groups const& groups, int rank, Connect const& connect,
-           Tracer<Device>& tracer)
-      : pair_{connect(groups.of_pair(rank))}, tracer_{&tracer} {
-    for (int stage = 0; stage < Program::stages.count; ++stage) {
+  /// @param ends    RankEnds
+  /// @param tracer  outlives this, as @p tables do
+  template <class Ends>
+  PairSums(DeviceTables const& tables, Device& device, Ends const& ends, Tracer<Device>& tracer)
+      : tables_{tables}, pair_{ends.connect(ends.pair)}, tracer_{&tracer} {
+    for (int stage = 0; stage < static_cast<int>(tables.stages.size()); ++stage) {
       marks_.push_back(device.make_mark());
     }
   }
 
   /// What has been computed so far of a local stage is summed over its two copies.
   void begin(Device& device, Arrays const& arrays, int stage) {
-    ElementRange const own = detail::stage_range<Program>(stage);
+    ElementRange const own = tables_.trained(stage);
     device.begin_on(device.communication);
     for (ModelArray<P> const& array : arrays) {
       add(device, array.own + own.begin, array.sum + own.begin, own.count());
@@ -61557,7 +61855,7 @@ class PairSums {
   /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
   /// @param counts  whether this one does
   void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
-    ElementRange const own = detail::stage_range<Program>(stage);
+    ElementRange const own = tables_.trained(stage);
     P* const weights = array.own + own.begin;
     if (!counts) {
       Verbs<Backend>::zero(device, weights, own.count());
@@ -61580,22 +61878,21 @@ class PairSums {
     });
   }
 
+  DeviceTables const& tables_;
   Communicator pair_;  // with the device that has the other copies
   Tracer<Device>* tracer_;
   std::vector<Mark> marks_;  // of each local stage
 };
 
 /// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
-template <class Program, class Backend>
+template <class Backend>
 class TwinSums {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
 
-  template <class Groups, class Connect>
-  TwinSums(Device& /*device*/, Groups const& /*groups*/, int /*rank*/, Connect const& /*connect*/,
-           Tracer<Device>& /*tracer*/) {}
+  TwinSums(DeviceTables const& tables, auto const&... /*arguments*/) : tables_{tables} {}
 
   /// Sums once both stages have begun, in the place of each.
   void begin(Device& device, Arrays const& arrays, int /*stage*/) {
@@ -61603,8 +61900,8 @@ class TwinSums {
     if (begun_ != 0) {
       return;
     }
-    ElementRange const first = detail::stage_range<Program>(0);
-    ElementRange const second = detail::stage_range<Program>(1);
+    ElementRange const first = tables_.trained(0);
+    ElementRange const second = tables_.trained(1);
     for (ModelArray<P> const& array : arrays) {
       P* const sum = array.sum + first.begin;
       if (array.sum != array.own) {
@@ -61619,8 +61916,8 @@ class TwinSums {
 
   /// @param both  whether the other copy counts, too
   void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
-    ElementRange const own = detail::stage_range<Program>(stage);
-    ElementRange const other = detail::stage_range<Program>(1 - stage);
+    ElementRange const own = tables_.trained(stage);
+    ElementRange const other = tables_.trained(1 - stage);
     P* const weights = array.own + own.begin;
     if (!counts || both) {
       Verbs<Backend>::copy(device, array.sum + other.begin, weights, own.count());
@@ -61632,12 +61929,9 @@ class TwinSums {
   }
 
  private:
+  DeviceTables const& tables_;
   int begun_ = 0;  // stages, of two
 };
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// mean[i] = half of sum[i], unless *stopped.
 template <class P>
@@ -61655,29 +61949,26 @@ struct TakeMean {
 
 /// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
 /// stage. Where the two may differ between steps the sums have memory of their own.
-template <class Program, class Backend, class Communicator>
+/// @tparam Sums  PairSums or TwinSums
+template <class Backend, class Sums>
 class ModelExchange {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr Averaging rule = Program::Program::averaging;
-  static constexpr bool has_buffer = rule.has_buffer();
-  using Sums = std::conditional_t<Program::has_twins, TwinSums<Program, Backend>,
-                                  PairSums<Program, Backend, Communicator>>;
 
   /// @param memory   the rank's, which stays where it is
-  /// @param connect  connect(group): the rank's end of one of @p groups
+  /// @param ends     RankEnds
   /// @param states   of the optimizer
   /// @param tracer   outlives this
-  template <class Memory, class Connect>
-  ModelExchange(Device& device, Memory const& memory,
-                RankGroups<typename Program::Program> const& groups, int rank,
-                Connect const& connect, int states, Tracer<Device>& tracer)
-      : sums_{device, groups, rank, connect, tracer}, buffer_{device, buffer_bytes(states)} {
+  template <class Ends>
+  ModelExchange(Device& device, ParameterMemory<Backend> const& memory, Ends const& ends,
+                int states, Tracer<Device>& tracer)
+      : tables_{memory.tables()},
+        sums_{tables_, device, ends, tracer},
+        buffer_{device, buffer_bytes(states)} {
     for (int a = 0; a < arrays(states); ++a) {
       P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
-      arrays_.push_back({own, has_buffer ? buffer_.template as<P>() + a * layout.trained : own});
+      arrays_.push_back({own, has_buffer() ? buffer_.template as<P>() + a * trained() : own});
     }
   }
 
@@ -61692,7 +61983,7 @@ class ModelExchange {
   /// What is computed from now on has the average, unless *stopped.
   void await(Device& device, int stage, int const* stopped) {
     sums_.await(device, stage);
-    ElementRange const own = detail::stage_range<Program>(stage);
+    ElementRange const own = tables_.trained(stage);
     for (ModelArray<P> const& array : arrays_) {
       take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
     }
@@ -61702,14 +61993,14 @@ class ModelExchange {
   /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
   /// both ranks. Nothing where the two do not differ between steps.
   void stand_in(Device& device, WhichModel which) {
-    if (has_buffer) {
+    if (has_buffer()) {
       copy(device, weights().own, weights().sum);
       kept_ = true;
       each_stage([&](int stage) { stand_in(device, which, stage); });
     }
   }
   void restore(Device& device) {
-    if (has_buffer && std::exchange(kept_, false)) {
+    if (has_buffer() && std::exchange(kept_, false)) {
       copy(device, weights().sum, weights().own);
     }
   }
@@ -61718,28 +62009,30 @@ class ModelExchange {
 
  private:
   // The weights, then the optimizer's states.
-  static int arrays(int states) {
-    return 1 + (rule.what == Averaged::weights_and_state ? states : 0);
+  [[nodiscard]] bool has_buffer() const { return tables_.averaging.has_buffer(); }
+  [[nodiscard]] std::int64_t trained() const { return tables_.layout.trained; }
+  [[nodiscard]] int arrays(int states) const {
+    return 1 + (tables_.averaging.what == Averaged::weights_and_state ? states : 0);
   }
-  static std::size_t buffer_bytes(int states) {
-    return has_buffer ? static_cast<std::size_t>(layout.trained * arrays(states)) * sizeof(P) : 0;
+  [[nodiscard]] std::size_t buffer_bytes(int states) const {
+    return has_buffer() ? static_cast<std::size_t>(trained() * arrays(states)) * sizeof(P) : 0;
   }
   [[nodiscard]] ModelArray<P> const& weights() const { return arrays_.front(); }
 
   // From the last part of the model to the first, as backward ends them: so on both ranks.
   template <class F>
-  static void each_stage(F const& f) {
-    for (int part = Program::Program::map.parts() - 1; part >= 0; --part) {
-      for (int stage = 0; stage < Program::stages.count; ++stage) {
-        if (Program::stages.stage[stage].part == part) {
+  void each_stage(F const& f) const {
+    for (int part = tables_.map.parts() - 1; part >= 0; --part) {
+      for (int stage = 0; stage < static_cast<int>(tables_.stages.size()); ++stage) {
+        if (stage_of(stage).part == part) {
           f(stage);
         }
       }
     }
   }
 
-  static void copy(Device& device, P const* from, P* to) {
-    Verbs<Backend>::copy(device, from, to, layout.trained);
+  void copy(Device& device, P const* from, P* to) const {
+    Verbs<Backend>::copy(device, from, to, trained());
   }
   static void take_mean(Device& device, P const* sum, P* mean, std::int64_t count,
                         int const* stopped) {
@@ -61747,82 +62040,26 @@ class ModelExchange {
   }
 
   void stand_in(Device& device, WhichModel which, int stage) {
-    WhichModel const own_model =
-        Program::stages.stage[stage].copy == 0 ? WhichModel::first : WhichModel::second;
+    WhichModel const own_model = stage_of(stage).copy == 0 ? WhichModel::first : WhichModel::second;
     bool const both = which == WhichModel::average;
     bool const counts = both || which == own_model;
     sums_.replace(device, weights(), stage, counts, both);
     if (both) {
-      ElementRange const own = detail::stage_range<Program>(stage);
+      ElementRange const own = tables_.trained(stage);
       P* const mean = weights().own + own.begin;
       take_mean(device, mean, mean, own.count(), nullptr);
     }
   }
 
+  [[nodiscard]] LocalStage const& stage_of(int stage) const {
+    return tables_.stages[static_cast<std::size_t>(stage)];
+  }
+
+  DeviceTables const& tables_;
   Sums sums_;
   typename Backend::Buffer buffer_;
   std::vector<ModelArray<P>> arrays_;
   bool kept_ = false;  // the sums have a stand-in's own weights
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/memory/undo_copy.hpp
-
-/// @file
-/// UndoCopy: what an update changes, as it was before.
-
-namespace tandem {
-
-/// Of a rank that has whole trained parameters and the states of all of them. Not the parameters as
-/// products read them, where that is another form: make these anew behind give_back().
-template <class Backend>
-class UndoCopy {
- public:
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  /// @param trained  elements
-  /// @param states   arrays of as many
-  TANDEM_COLD UndoCopy(Device& device, std::int64_t trained, int states)
-      : trained_{trained},
-        states_{states},
-        copy_{device, static_cast<std::size_t>(trained * (1 + states)) * sizeof(P)} {}
-
-  /// Cost: a copy of all, 2 (1 + states) trained elements read and written.
-  template <class Memory>
-  void keep(Device& device, Memory const& memory) {
-    for (int i = 0; i <= states_; ++i) {
-      Verbs<Backend>::copy(device, place(memory, i), copy(i), trained_);
-    }
-  }
-  /// All is as it was at keep().
-  template <class Memory>
-  void give_back(Device& device, Memory const& memory) const {
-    for (int i = 0; i <= states_; ++i) {
-      Verbs<Backend>::copy(device, copy(i), place(memory, i), trained_);
-    }
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(copy_.bytes()); }
-
- private:
-  template <class Memory>
-  static P* place(Memory const& memory, int i) {
-    return i == 0 ? memory.parameters() : memory.state(i - 1);
-  }
-  [[nodiscard]] P* copy(int i) const { return copy_.template as<P>() + i * trained_; }
-
-  std::int64_t trained_;
-  int states_;
-  typename Backend::Buffer copy_;
-};
-
-/// Where no update is taken back.
-struct NoUndoCopy {
-  template <class Device>
-  NoUndoCopy(Device const& /*device*/, std::int64_t /*trained*/, int /*states*/) {}
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
 };
 
 }  // namespace tandem
@@ -61878,6 +62115,7 @@ class StepAverage {
  public:
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
 
   /// @param offset  of each parameter of @p graph, in elements
   /// @param states  of the optimizer: the averages are the array behind them
@@ -61909,7 +62147,6 @@ class StepAverage {
 
   /// After an update. Cost: one pass over weights and averages.
   /// @param state, stopped  in the device's memory
-  template <class Memory>
   void update(Device& device, Memory const& memory, StepState const* state,
               int const* stopped) const {
     each(memory, [&](P* weight, P* average, std::int64_t count) {
@@ -61921,13 +62158,11 @@ class StepAverage {
 
   /// The averages take the place of the weights; restore() gives them back. Both say whether they
   /// have changed the weights.
-  template <class Memory>
   bool stand_in(Device& device, Memory const& memory) {
     swap(device, memory);
     stands_in_ = any_;
     return stands_in_;
   }
-  template <class Memory>
   bool restore(Device& device, Memory const& memory) {
     if (!std::exchange(stands_in_, false)) {
       return false;
@@ -61937,14 +62172,13 @@ class StepAverage {
   }
 
  private:
-  template <class Memory, class F>
+  template <class F>
   void each(Memory const& memory, F const& f) const {
     for (OwnedRange const& run : runs_) {
       f(memory.kept_parameters(run.range.begin, run.lag), memory.state(state_) + run.state_begin(),
         run.range.count());
     }
   }
-  template <class Memory>
   void swap(Device& device, Memory const& memory) const {
     each(memory, [&](P* weight, P* average, std::int64_t count) {
       Verbs<Backend>::each(device, count, SwapElement<P>{weight, average});
@@ -61992,325 +62226,49 @@ TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t 
 
 #endif
 
-// ---- tandem/engine/step/update.hpp
-
-/// @file
-/// Update: the optimizer over a rank's flat arrays, with clipping and running averages.
-
 namespace tandem {
 
-/// Stands for every stage of a device.
-inline constexpr int all_stages = -1;
-
-/// A row scale of the step, multiplied by the scale of its loss.
-struct ScaleRow {
-  StepState const* state;
-  ScaledLoss* scaled;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t copy) const {
-    scaled->row_scale[copy] = state->row_scale[copy] * static_cast<double>(scaled->now.scale);
-  }
-};
-
-/// Whole stages at a time, all or one by one. Every replica runs it on the same summed gradients
-/// and gets the same parameters. The primary template is for devices that share the host's memory.
+/// Of a rank that has whole trained parameters and the states of all of them. Not the parameters as
+/// products read them, where that is another form: make these anew behind give_back().
 template <class Backend>
-class Update {
+class UndoCopy {
  public:
   using Device = typename Backend::Device;
-  using T = typename Backend::Master;
+  using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
 
-  /// @param parameters  of the device, a run each
-  /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
-  ///                    parameters only one's does
-  /// @param clips       of the whole network
-  /// @param scaling     of the loss; where it is on, every step has sum_squares()
-  /// @param owned       what apply() updates; none: all
-  /// @pre where some are owned the optimizer is not by tensor
-  template <class Memory>
-  TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
-                     std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
-                     LossScaling const& scaling = LossScaling::off(),
-                     std::vector<OwnedRange> const& owned = {})
-      : optimizer_{std::move(optimizer)},
-        parameters_{std::move(parameters)},
-        parts_{owned.empty() ? parameters_ : runs_within(parameters_, owned)},
-        runs_{parts_},
-        counted_{counted},
-        clips_{std::move(clips)},
-        squares_(clips_.set.size()),
-        scales_(clips_.largest.size(), 1.0),
-        scaling_{scaling} {
-    scaled_.now.scale = static_cast<float>(scaling.initial);
-    merge_parts();
-  }
+  /// @param trained  elements
+  /// @param states   arrays of as many
+  TANDEM_COLD UndoCopy(Device& device, std::int64_t trained, int states)
+      : trained_{trained},
+        states_{states},
+        copy_{device, static_cast<std::size_t>(trained * (1 + states)) * sizeof(P)} {}
 
-  /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
-  /// be summed over the ranks before run(), if there are several with different parameters.
-  template <class Memory>
-  std::span<double> sum_squares(Device& device, Memory const& memory) {
-    clear_squares();
-    for (UpdateRun const& r : parameters_) {
-      if (counts(r)) {
-        squares_[static_cast<std::size_t>(r.origin)] = square_sum(device, memory, r);
-      }
-    }
-    return squares_;
-  }
-
-  /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
-  /// in @p range, whose gradients begin at @p gradients.
-  void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
-  void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
-    for (UpdateRun const& r : parameters_) {
-      if (counts(r) && range.has(r.begin)) {
-        squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
-            device, gradients + (r.begin - range.begin), r.end - r.begin);
-      }
+  /// Cost: a copy of all, 2 (1 + states) trained elements read and written.
+  void keep(Device& device, Memory const& memory) {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, place(memory, i), copy(i), trained_);
     }
   }
-  std::span<double> join_squares(Device& /*device*/) { return squares_; }
-
-  /// Whether the gradients of all weights that are updated here are finite.
-  /// Cost: a pass over these gradients.
-  template <class Memory>
-  bool check_gradients(Device& device, Memory const& memory) requires requires(T const* x) {
-    Verbs<Backend>::all_finite(device, x, std::int64_t{});
-  }
-  {
-    bad_gradient_ = -1;
-    for (UpdateRun const& r : runs_) {
-      if (!is_finite_run(device, memory, r)) {
-        bad_gradient_ = first_bad(device, memory);
-        return false;
-      }
-    }
-    return true;
-  }
-
-  /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
-  /// until the next call. If a gradient was not, it does nothing either, or where losses are scaled
-  /// it moves the statistics alone.
-  /// @pre sum_squares() was called where clipping or loss scaling is on, else check_gradients()
-  template <class Memory>
-  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
-              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    sums.finish(device, state, key.samples, result);
-    LossScale const scaled = scaled_.now;
-    result->loss_scale = double{scaled.scale};
-    result->scaling = scaled;
-    double const unscale = unscale_of(scaled);
-    ClipNorms norms;
-    if (key.clips) {
-      norms = clip_scales(clips_, squares_, state->clip_norm, scales_, unscale);
-      bad_gradient_ = norms.bad;
-    }
-    if (!scaled.on() && bad_gradient_ >= 0 && result->non_finite < 0) {
-      result->non_finite = sums.microbatches();  // none of this rank's losses
-    }
-    result->bad_gradient = bad_gradient_;
-    stopped_ = result->non_finite < 0 ? update_all_parameters : update_nothing;
-    plain_ = stopped_ == update_all_parameters;
-    if (!key.clips || stopped_ != update_all_parameters) {
-      return;
-    }
-    result->gradient_norm = state->clip_norm > 0.0 || scaled.on() ? norms.first : 0.0;
-    if (scaled.on()) {
-      LossScale const next = scaled.after(scaling_, norms.finite);
-      result->scaling = scaled_.now = next;
-      result->skipped = !norms.finite;
-      result->gradient_norm = norms.finite ? norms.first : std::numeric_limits<double>::infinity();
-      stopped_ = norms.finite  ? update_all_parameters
-                 : next.lost() ? update_nothing
-                               : update_statistics;
-    }
-    plain_ = stopped_ == update_all_parameters &&
-             std::all_of(scales_.begin(), scales_.end(), [&](double s) { return s == unscale; });
-  }
-
-  /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
-  /// were finite and no gradient clipped, until confirm().
-  void assume(StepKey const& key) {
-    assumed_from_ = scaled_.now;
-    stopped_ = update_all_parameters;
-    if (key.clips) {
-      std::fill(scales_.begin(), scales_.end(), unscale_of(scaled_.now));
-    }
-    if (scaled_.now.on()) {
-      scaled_.now = scaled_.now.after(scaling_, true);
-    }
-  }
-  /// What finish() would have done; whether apply() has done the same.
-  template <class Memory>
-  bool confirm(Device& device, Memory const& memory, StepState const* state,
-               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
-    scaled_.now = assumed_from_;
-    finish(device, memory, state, sums, key, result);
-    return plain_;
-  }
-  /// Whether no gradient of the step that was finished last was clipped, and all was finite.
-  [[nodiscard]] bool plain() const { return plain_; }
-
-  /// Updates the trained parameters of one stage, or of all; no allocation.
-  /// Cost: one pass over parameters, gradients and states.
-  template <class Memory>
-  void apply(Device& device, Memory const& memory, StepState const* state,
-             int stage = all_stages) const {
-    if (stopped_ == update_nothing) {
-      return;
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            if (stage == all_stages || stage == r.stage) {
-              update_run(device, memory, *state, optimizer, r);
-            }
-          }
-        },
-        optimizer_);
-  }
-
-  /// Where the device says what may change, an UpdateFlag.
-  [[nodiscard]] int const* stopped() const { return &stopped_; }
-
-  /// In the device's memory; null where gradients are not scaled.
-  [[nodiscard]] ScaledLoss const* scaled() const { return scaling_.on() ? &scaled_ : nullptr; }
-  /// Multiplies the step's row scales, for criteria.
-  void scale_rows(Device& /*device*/, StepState const* state) {
-    for (int copy = 0; copy < 2; ++copy) {
-      ScaleRow{state, &scaled_}(copy);
-    }
-  }
-  void set_loss_scale(Device& /*device*/, LossScale const& scale) {
-    if (scaling_.on()) {
-      scaled_.now = scale;
+  /// All is as it was at keep().
+  void give_back(Device& device, Memory const& memory) const {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, copy(i), place(memory, i), trained_);
     }
   }
 
-  /// See set_missed(). Allocates nothing.
-  TANDEM_COLD void set_missed_steps(Device& /*device*/, std::span<std::int64_t const> missed,
-                                    int slices) {
-    set_missed(parts_, missed, slices);
-    merge_parts();
-  }
-
-  /// After parameters were written by the host.
-  void refresh(Device& /*device*/) {}
-
-  /// Bytes of the device's memory that this has.
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-
-  /// Lets steps update again after one whose loss was not finite.
-  void forgive(Device& /*device*/) {}
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(copy_.bytes()); }
 
  private:
-  TANDEM_COLD void merge_parts() {
-    if (is_by_tensor(optimizer_)) {
-      runs_ = parts_;
-    } else {
-      merge_runs(parts_, runs_);
-    }
+  static P* place(Memory const& memory, int i) {
+    return i == 0 ? memory.parameters() : memory.state(i - 1);
   }
+  [[nodiscard]] P* copy(int i) const { return copy_.template as<P>() + i * trained_; }
 
-  // What gradients of a loss so scaled are multiplied by.
-  static double unscale_of(LossScale const& scaled) {
-    return scaled.on() ? 1.0 / double{scaled.scale} : 1.0;
-  }
-
-  [[nodiscard]] bool counts(UpdateRun const& r) const {
-    return counted_ && r.counted && r.role == Role::weight && !r.frozen;
-  }
-
-  template <class Memory>
-  static constexpr bool has_rows = Memory::layout.row_gradients > 0;
-
-  template <class Memory>
-  static bool is_finite_run(Device& device, Memory const& memory, UpdateRun const& r) {
-    if (r.frozen || r.role != Role::weight) {
-      return true;
-    }
-    if constexpr (has_rows<Memory>) {
-      if (r.rows >= 0) {
-        auto const& rows = memory.rows().sum(r.rows);
-        return Verbs<Backend>::all_finite(device, rows.value, *rows.count * rows.width);
-      }
-    }
-    T const* const gradients = memory.summed_gradients(r.begin, r.lag);
-    return Verbs<Backend>::all_finite(device, gradients, r.end - r.begin);
-  }
-  // The first parameter of the network with a gradient that is not finite.
-  template <class Memory>
-  TANDEM_COLD int first_bad(Device& device, Memory const& memory) const {
-    int first = clips_.parameters();
-    for (UpdateRun const& r : parts_) {
-      first = r.origin < first && !is_finite_run(device, memory, r) ? r.origin : first;
-    }
-    return first;
-  }
-
-  template <class Memory>
-  double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
-    if constexpr (has_rows<Memory>) {
-      if (r.rows >= 0) {
-        return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
-      }
-    }
-    return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
-  }
-
-  template <class Memory, class O>
-  void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
-                  UpdateRun const& r) const {
-    if (r.frozen) {
-      return;
-    }
-    T* const parameters = memory.kept_parameters(r.begin, r.lag);
-    T const* const gradients = r.rows < 0 ? memory.summed_gradients(r.begin, r.lag) : nullptr;
-    if (r.role == Role::statistic) {
-      Verbs<Backend>::each(device, r.end - r.begin,
-                           AverageUpdate<T>{{parameters, gradients}, static_cast<T>(r.rate)});
-      return;
-    }
-    if (stopped_ != update_all_parameters) {
-      return;
-    }
-    UpdateSettings const settings{
-        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
-        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = scales_[static_cast<std::size_t>(r.clip_set)] * double{r.gradient_scale},
-        .step = state.step + 1 - scaled_.now.skipped - r.missed,
-        .clip_value = r.clip_value};
-    auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
-    if constexpr (has_rows<Memory>) {
-      if (r.rows >= 0) {
-        update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
-                                    states, settings);
-        return;
-      }
-    }
-    update_weights<Backend>(device, optimizer, parameters, gradients, states, r.end - r.begin,
-                            settings);
-  }
-
-  Optimizer optimizer_;
-  std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> parts_;  // of these, what is updated here
-  std::vector<UpdateRun> runs_;   // neighbours among them that are updated alike
-  bool counted_;
-  int bad_gradient_ = -1;  // of ClipSets::set: see check_gradients()
-  int stopped_ = update_all_parameters;
-  bool plain_ = true;         // see plain()
-  LossScale assumed_from_{};  // before assume()
-  ClipSets clips_;
-  std::vector<double> squares_;
-  std::vector<double> scales_;  // of each set; all 1 where nothing is clipped
-  LossScaling scaling_;
-  ScaledLoss scaled_{};
+  std::int64_t trained_;
+  int states_;
+  typename Backend::Buffer copy_;
 };
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// A step whose update stands before its sums are there.
 struct AheadStep {
@@ -62324,28 +62282,28 @@ struct AheadStep {
 namespace detail {
 
 /// What both have: the optimizer over the device's flat arrays.
+/// @tparam Parts  RankCore
 template <class Parts>
 class DeviceUpdate {
  public:
-  using Program = typename Parts::Program;
-  using Whole = typename Parts::Whole;
-  using Slot = StepSlot<Parts>;
+  using Backend = typename Parts::Backend;
 
   TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
-      : update_{parts.device,
+      : tables_{parts.tables},
+        update_{parts.device,
                 parts.memory,
                 options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value, parts.slices.slice(),
-                               Whole::layer_slices),
-                alone || parts.mesh().leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups, Whole::layer_slices),
+                parameter_runs(tables_.graph, tables_.layout.offset, options.groups,
+                               tables_.map.parts(), options.clip_value, parts.slices.slice(),
+                               tables_.layer_slices),
+                alone() || parts.mesh().leads(options.rank, Axis::data),
+                clip_sets(tables_.network, options.groups, tables_.layer_slices),
                 options.scaling,
                 parts.shares.owned()} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
-    if constexpr (Whole::sharded_gradients) {
+    if constexpr (Parts::way.gradients.in_slots) {
       update_.clear_squares();
       parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
         update_.sum_squares_of(parts.device, range, sums);
@@ -62357,11 +62315,11 @@ class DeviceUpdate {
   }
   /// Whether ranks have different gradients, so that what check_gradients() finds must join the
   /// step's sums.
-  static constexpr bool joins_checks = Whole::devices * Whole::slices > 1 || Whole::sharded_state;
+  [[nodiscard]] bool joins_checks() const { return !alone() || tables_.sharded_state; }
 
   /// Whether a step looks for gradients that are not finite. One with a norm knows them by that;
   /// and two models that update each stage as it ends do not wait for the gradients of others.
-  [[nodiscard]] bool checks(Parts const& parts, Slot const& slot) const {
+  [[nodiscard]] bool checks(Parts const& parts, SlotState const& slot) const {
     return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
            !parts.plan.updates_early;
   }
@@ -62382,7 +62340,7 @@ class DeviceUpdate {
   }
   /// See set_missed().
   void set_missed_steps(Parts& parts, std::span<std::int64_t const> missed) {
-    update_.set_missed_steps(parts.device, missed, Whole::layer_slices);
+    update_.set_missed_steps(parts.device, missed, tables_.layer_slices);
   }
   /// Where the device says what may change, an UpdateFlag.
   [[nodiscard]] int const* stopped() const { return update_.stopped(); }
@@ -62392,102 +62350,97 @@ class DeviceUpdate {
   void refresh(Parts& parts) {
     parts.shares.forget();
     update_.refresh(parts.device);
-    if constexpr (Whole::sharded_parameters) {
+    if (tables_.sharded_parameters) {
       parts.memory.round_frozen(parts.device);
     }
-    pack_stages(parts);
+    parts.pack();
   }
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
 
  protected:
   /// Whether no other rank adds to its square sums: they are not made before.
-  static constexpr bool alone = Whole::devices * Whole::slices == 1;
+  [[nodiscard]] bool alone() const { return tables_.devices * tables_.slices == 1; }
 
   template <class U>
   static constexpr bool has_check = requires(U& update, Parts& parts) {
     update.check_gradients(parts.device, parts.memory);
   };
 
-  void finish(Parts& parts, Slot& slot) {
-    if (!joins_checks && checks(parts, slot)) {
+  void finish(Parts& parts, SlotState& slot) {
+    if (!joins_checks() && checks(parts, slot)) {
       check_gradients(parts);
     }
-    if (alone && slot.key.clips) {
+    if (alone() && slot.key.clips) {
       sum_squares(parts);
     }
-    update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
-                   slot.feed.result());
+    update_.finish(parts.device, parts.memory, slot.state, parts.sums, slot.key, slot.result);
   }
 
-  Update<typename Parts::Backend> update_;
+  DeviceTables const& tables_;
+  Update<Backend> update_;
 };
 
 }  // namespace detail
 
 /// One model: all stages of a device are updated at once, behind the step's last gradient.
-/// @tparam Parts  RankParts
+/// @tparam Parts  RankCore
 template <class Parts>
 class Updates : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
+  using Base::tables_;
   using Base::update_;
-  using typename Base::Program;
-  static_assert(!Base::Whole::post_validated || !Parts::Memory::mixed,
-                "rounded parameters would have to be taken back with the others");
 
  public:
-  using typename Base::Slot;
-
-  template <class Connect>
-  Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
+  TANDEM_COLD Updates(Parts& parts, RankOptions const& options,
+                      typename Parts::Ends const& /*ends*/, bool goes_back = false)
       : Base{parts, options},
-        undo_{parts.device, Program::layout.trained, states_of(options.optimizer)},
-        average_{Program::graph, Program::layout.offset, options.groups, options.average,
+        undo_{parts.device, goes_back ? tables_.layout.trained : 0, states_of(options.optimizer)},
+        average_{tables_.graph, tables_.layout.offset, options.groups, options.average,
                  states_of(options.optimizer)} {
-    if constexpr (Base::Whole::sharded_state) {
+    if (tables_.sharded_state) {
       average_.keep_to(parts.shares.owned());
     }
   }
 
   /// Before the row of a training step, and behind it.
-  void begin(Parts& parts, Slot const& slot) {
-    if (Slot::weighs_targets && slot.scaled != nullptr) {
-      update_.scale_rows(parts.device, slot.feed.state());
+  void begin(Parts& parts, SlotState const& slot) {
+    if (slot.weighs_targets && slot.scaled != nullptr) {
+      update_.scale_rows(parts.device, slot.state);
     }
   }
   void end(Parts& /*parts*/) {}
 
   /// An update of the row.
-  void run(Parts& parts, Slot& slot, int /*stage*/) {
+  void run(Parts& parts, SlotState& slot, int /*stage*/) {
     parts.links.await_all(parts.device);
     parts.shares.arrive(parts.device);  // before a pass without samples has read them
     this->finish(parts, slot);
     slot.touched = true;
-    update_.apply(parts.device, parts.memory, slot.feed.state());
-    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
+    update_.apply(parts.device, parts.memory, slot.state);
+    average_.update(parts.device, parts.memory, slot.state, update_.stopped());
     parts.shares.gather(parts.device, parts.memory);
-    if constexpr (Base::Whole::sharded_state) {
+    if (tables_.sharded_state) {
       update_.refresh(parts.device);  // of the parameters that other ranks have updated
     }
-    pack_stages(parts);
+    parts.pack();
   }
   /// The same where the step's sums are still on their way, as if they said that all is well.
-  void run_ahead(Parts& parts, Slot& slot) requires(Base::Whole::post_validated) {
+  void run_ahead(Parts& parts, SlotState& slot) {
     parts.links.await_all(parts.device);
     undo_.keep(parts.device, parts.memory);
     update_.assume(slot.key);
-    update_.apply(parts.device, parts.memory, slot.feed.state());
-    pack_stages(parts);
+    update_.apply(parts.device, parts.memory, slot.state);
+    parts.pack();
   }
   /// With the sums of such a step, before its gradients are written again: its update is as it
   /// should be from now on; whether it was.
-  bool confirm(Parts& parts, AheadStep const& ahead,
-               StepResult& result) requires(Base::Whole::post_validated) {
+  bool confirm(Parts& parts, AheadStep const& ahead, StepResult& result) {
     bool const right =
         update_.confirm(parts.device, parts.memory, &ahead.state, parts.sums, ahead.key, &result);
     if (!right) {
       undo_.give_back(parts.device, parts.memory);
       update_.apply(parts.device, parts.memory, &ahead.state);
-      pack_stages(parts);
+      parts.pack();
     }
     average_.update(parts.device, parts.memory, &ahead.state, update_.stopped());
     return right;
@@ -62495,7 +62448,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   /// Whether a step like the last one could have gone ahead.
   [[nodiscard]] bool plain() const { return update_.plain(); }
   /// An exchange of the row, which has none.
-  void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
+  void exchange(Parts& /*parts*/, SlotState& /*slot*/, int /*stage*/) {}
 
   /// For an evaluation, the weights are their averages, where there are any; and themselves again.
   void stand_in(Parts& parts, WhichModel which) {
@@ -62517,33 +62470,27 @@ class Updates : public detail::DeviceUpdate<Parts> {
   [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
 
  private:
-  std::conditional_t<Base::Whole::post_validated, UndoCopy<typename Parts::Backend>, NoUndoCopy>
-      undo_;
-  StepAverage<typename Parts::Backend> average_;
+  UndoCopy<typename Base::Backend> undo_;  // where updates are taken back
+  StepAverage<typename Base::Backend> average_;
 };
 
 /// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
 template <class Parts>
-  requires(Parts::Whole::averaging.keeps_two())
+  requires(Parts::way.two_models)
 class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
+  using Base::tables_;
   using Base::update_;
-  using typename Base::Program;
-  using typename Base::Whole;
-  static constexpr Averaging rule = Whole::averaging;
 
  public:
-  using typename Base::Slot;
+  TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
+                      bool /*goes_back*/ = false)
+      : Base{parts, options},
+        exchange_{parts.device, parts.memory, ends, states_of(options.optimizer), parts.tracer} {}
 
-  template <class Connect>
-  Updates(Parts& parts, RankOptions const& options, Connect const& connect)
-      : Base{parts, options}, exchange_{parts.device, parts.memory, parts.groups(),
-                                        options.rank, connect,      states_of(options.optimizer),
-                                        parts.tracer} {}
-
-  void begin(Parts& parts, Slot& slot) {
+  void begin(Parts& parts, SlotState& slot) {
     finished_ = false;
-    if (slot.key.exchanges && rule.overlapped) {
+    if (slot.key.exchanges && tables_.averaging.overlapped) {
       slot.touched = true;
       exchange_.begin_all(parts.device);
     }
@@ -62551,28 +62498,27 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   void end(Parts& parts) { parts.links.await_all(parts.device); }
 
   /// Of one stage; where its model has no samples it stays.
-  void run(Parts& parts, Slot& slot, int stage) {
+  void run(Parts& parts, SlotState& slot, int stage) {
     finish_once(parts, slot);
-    int const first =
-        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.passes());
+    int const first = tables_.map.first_microbatch(stage, parts.plan.batching.passes());
     if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
-      update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
+      update_.apply(parts.device, parts.memory, slot.state, stage);
     }
-    if (slot.key.exchanges && !rule.overlapped) {
-      exchange_.begin(parts.device, local_stage(Program::stages, stage));
+    if (slot.key.exchanges && !tables_.averaging.overlapped) {
+      exchange_.begin(parts.device, local_stage(tables_.stages, stage));
     } else {
-      pack_stage(parts, stage);
+      parts.pack(stage);
     }
   }
 
   /// Takes the average of one stage.
-  void exchange(Parts& parts, Slot& slot, int stage) {
+  void exchange(Parts& parts, SlotState& slot, int stage) {
     finish_once(parts, slot);
     if (slot.key.exchanges) {
-      exchange_.await(parts.device, local_stage(Program::stages, stage), update_.stopped());
-      if (!rule.overlapped) {
+      exchange_.await(parts.device, local_stage(tables_.stages, stage), update_.stopped());
+      if (!tables_.averaging.overlapped) {
         update_.refresh(parts.device);
-        pack_stage(parts, stage);
+        parts.pack(stage);
       }
     }
   }
@@ -62591,14 +62537,18 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
 
  private:
-  void finish_once(Parts& parts, Slot& slot) {
+  void finish_once(Parts& parts, SlotState& slot) {
     slot.touched = true;
     if (!std::exchange(finished_, true)) {
       this->finish(parts, slot);
     }
   }
 
-  ModelExchange<Program, typename Parts::Backend, typename Parts::Communicator> exchange_;
+  using typename Base::Backend;
+  using Sums = std::conditional_t<Parts::way.twins, TwinSums<Backend>,
+                                  PairSums<Backend, typename Parts::Communicator>>;
+
+  ModelExchange<Backend, Sums> exchange_;
   bool finished_ = false;  // the step's result
 };
 
@@ -62648,7 +62598,7 @@ class AheadRun {
   template <class Rank>
   void update(Action action, Rank& rank) {
     if (trusted_ && idly(rank, [this] { return stream_->follows(step_); })) {
-      last_ = {.state = *rank.slot_.feed.state(),
+      last_ = {.state = *rank.slot_.state,
                .key = rank.slot_.key,
                .number = step_,
                .first_bad = first_bad_};
@@ -62659,7 +62609,7 @@ class AheadRun {
     rank.parts_.gradients.await_sums(rank.parts_.device);
     rank.updates_.run(rank.parts_, rank.slot_, action.stage);
     trusted_ = rank.updates_.plain();
-    report(rank, step_, *rank.slot_.feed.result(), first_bad_);
+    report(rank, step_, *rank.slot_.result, first_bad_);
   }
 
  private:
@@ -62749,11 +62699,6 @@ class AheadRun {
   int first_bad_ = 0;  // see AheadStep
 };
 
-/// What other ranks have in its place.
-struct NoAheadRun {
-  [[nodiscard]] static constexpr bool on() { return false; }
-};
-
 }  // namespace tandem
 
 // ---- tandem/engine/step/runner.hpp
@@ -62780,47 +62725,30 @@ class StepRunner {
 
 namespace tandem {
 
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
-      Carries<Communicator, Backend, typename Program::Program>
-class Rank final
-    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
-                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
-  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
+/// @tparam Parts      RankCore
+/// @tparam BatchType  StepBatch
+template <class Parts, class BatchType>
+class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
+  using Base = RankBody<RankInterface<BatchType>, Parts>;
 
  public:
   using typename Base::Batch;
   using typename Base::P;
-  using typename Base::Slot;
-  using typename Base::Whole;
-  /// Whether a walk over the actions may be recorded once and replayed.
-  static constexpr bool recordable = !Whole::several_ranks || is_capturable<Communicator>;
-  /// Whether it goes on into the next step before an update is known to be right.
-  static constexpr bool goes_ahead = Whole::post_validated && Slot::FeedType::steps_in_flight == 1;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
-      : Base{options, make_rank_plan<Program>(options.rows, options.microbatches, options.replicas),
-             connect},
-        slot_{parts_, options},
-        updates_{parts_, options, connect},
-        runner_{recordable && options.record.value_or(true)},
+  /// @param slot     outlives this
+  /// @param in_flight  steps at once, at most
+  TANDEM_COLD SteppedBody(Parts& parts, SlotState& slot, RankOptions const& options,
+                          typename Parts::Ends const& ends, int in_flight)
+      : Base{parts, options},
+        slot_{slot},
+        looks_back_{in_flight > 1},
+        updates_{parts, options, ends, Parts::way.ahead},
+        runner_{(!several_ranks() ||
+                 is_capturable<typename Parts::Communicator>)&&options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
-    slot_.scaled = updates_.scaled();
-    if constexpr (requires {
-                    check_queues(std::type_identity<Whole>{}, options.rows, 1, parts_.device);
-                  }) {
-      check_queues(std::type_identity<Whole>{}, options.rows, parts_.plan.batching.replicas,
-                   parts_.device);
-    }
-    TANDEM_ASSERT(plays_rows(parts_.memory.check(this->needs()), parts_.plan));
-    parts_.device.finish();
+    slot.scaled = updates_.scaled();
   }
-  TANDEM_COLD ~Rank() override = default;
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -62831,18 +62759,18 @@ class Rank final
   void queue_training(StepState const& state, Batch const& batch) override {
     begin(state, batch, true);
     runner_.run(parts_.device, slot_.key, [this] { training_step(); });
-    slot_.feed.end(parts_.device);
+    end();
   }
 
   StepResult collect() override {
-    StepResult result = slot_.feed.collect(parts_.device, watch_.waiter());
+    StepResult result = next_result();
     bool const voted = std::exchange(votes_, false);
     if (result.failed()) {
-      while (slot_.feed.waiting() > 0) {
-        slot_.feed.collect(parts_.device, watch_.waiter());
+      while (waiting() > 0) {
+        next_result();
       }
       updates_.forgive(parts_);
-      if constexpr (Whole::stateful) {
+      if constexpr (Parts::way.states) {
         if (slot_.key.training) {
           parts_.states.undo(parts_.device);
         }
@@ -62855,7 +62783,7 @@ class Rank final
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (goes_ahead) {
+    if constexpr (Parts::way.ahead) {
       ahead_.run(stream, *this);
     }
   }
@@ -62866,21 +62794,21 @@ class Rank final
     training_step();
     parts_.shares.arrive(parts_.device);
     parts_.tracer.end();
-    slot_.feed.end(parts_.device);
+    end();
   }
   std::vector<TraceEvent> traced() override { return parts_.tracer.events(parts_.device, rank_); }
 
   StepResult forward(StepState const& state, Batch const& batch) override {
     begin(state, batch, false);
-    parts_.carry(slot_, batch);
+    parts_.carry(slot_.microbatches, batch.position, batch.parents);
     runner_.run(parts_.device, slot_.key, [this] {
-      slot_.load(parts_);
+      load();
       parts_.shares.forget();
       run(parts_.plan.forward.data());
       parts_.links.await_all(parts_.device);
-      parts_.sums.finish(parts_.device, slot_.feed.state(), slot_.key.samples, slot_.feed.result());
+      parts_.sums.finish(parts_.device, slot_.state, slot_.key.samples, slot_.result);
     });
-    slot_.feed.end(parts_.device);
+    end();
     return collect();
   }
   void vote(bool yes) override {  // a step without samples, its losses the votes
@@ -62889,8 +62817,8 @@ class Rank final
     parts_.sums.vote(parts_.device, yes);
     parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device), {"votes"});
     parts_.gradients.await_sums(parts_.device);
-    parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
-    slot_.feed.end(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+    end();
   }
   TANDEM_COLD void add_up(std::span<double> numbers) override {
     StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
@@ -62900,57 +62828,60 @@ class Rank final
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.clear(parts_.device);
     parts_.sums.spread(parts_.device);
-    parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
-    slot_.feed.end(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+    end();
     collect();  // waits as a step does
     sums.get(parts_.device, numbers);
   }
   TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
-    if constexpr (Whole::several_ranks && SendsAndReceives<Communicator, double>) {
+    if constexpr (SendsAndReceives<typename Parts::Communicator, double>) {
+      if (!several_ranks()) {
+        return;
+      }
       StepSums<typename Parts::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
       begin({}, {}, false);
       bytes.put(parts_.device, numbers);
       parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
       parts_.gradients.await_sums(parts_.device);
       parts_.sums.clear(parts_.device);
-      parts_.sums.finish(parts_.device, slot_.feed.state(), 1, slot_.feed.result());
-      slot_.feed.end(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+      end();
       collect();
       bytes.get(parts_.device, numbers);
     }
   }
   void reset_states() override {
-    if constexpr (Whole::stateful) {
+    if constexpr (Parts::way.states) {
       parts_.states.clear(parts_.device);
     }
   }
   TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Whole::stateful) {
+    if constexpr (Parts::way.states) {
       slot_.microbatches.split(samples);
-      parts_.states.get(parts_.device, all, slot_.microbatches, Whole::map.parts());
+      parts_.states.get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Whole::stateful) {
+    if constexpr (Parts::way.states) {
       slot_.microbatches.split(samples);
-      parts_.states.put(parts_.device, all, slot_.microbatches, Whole::map.parts());
+      parts_.states.put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
-    report.feed = slot_.feed.bytes();
+    report.feed = feed_bytes();
     report.exchange = updates_.exchange_bytes();
     report.tables += updates_.table_bytes();
     report.versions += updates_.undo_bytes();
     return report;
   }
   void gather_pieces() override {
-    if constexpr (Whole::has_pieces) {
+    if constexpr (Base::has_pieces) {
       mirror_.gather(parts_.device, parts_.memory, parts_.pieces());
     }
   }
   void upload() override {
-    if constexpr (Whole::has_pieces) {
+    if constexpr (Base::has_pieces) {
       mirror_.upload(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.upload(parts_.device, parts_.memory);
@@ -62968,11 +62899,80 @@ class Rank final
   }
   [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
+ protected:
+  // What depends on the network: a step's data, and passes.
+  virtual void begin_slot(StepState const& state, Batch const& batch, bool training) = 0;
+  virtual void load() = 0;
+  virtual void end() = 0;
+  [[nodiscard]] virtual int waiting() const = 0;
+  virtual StepResult next_result() = 0;
+  [[nodiscard]] virtual std::int64_t feed_bytes() const = 0;
+  virtual void run_forward(Action action) = 0;
+  virtual void run_backward(Action action) = 0;
+  /// Runs the actions from @p row on, as walk() does.
+  virtual void walk_row(Action const* row) = 0;
+  using Base::progress_;
+  using Base::watch_;
+
+  // Whether the row goes on.
+  TANDEM_NOINLINE bool run_other(Action action) {
+    switch (action.kind) {
+      case ActionKind::input_gradient:
+      case ActionKind::weight_gradient:
+        run_backward(action);
+        break;
+      case ActionKind::reduce_gradient:
+        parts_.gradients.await(parts_.device, parts_.memory, action.index);
+        break;
+      case ActionKind::begin_loss:
+        if (!losses_wait()) {
+          begin_losses();
+        }
+        break;
+      case ActionKind::await_loss:
+        if (losses_wait()) {
+          begin_losses();
+        }
+        if (!ahead_.on()) {
+          parts_.gradients.await_sums(parts_.device);
+        }
+        break;
+      case ActionKind::reduce_norm:
+        parts_.join_gradients();
+        if (slot_.key.clips) {
+          parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
+          if (!ahead_.on()) {
+            parts_.gradients.await_sums(parts_.device);
+          }
+        }
+        break;
+      case ActionKind::update:
+        parts_.join_gradients();
+        if constexpr (Parts::way.ahead) {
+          if (ahead_.on()) {
+            ahead_.update(action, *this);
+            break;
+          }
+        }
+        updates_.run(parts_, slot_, action.stage);
+        break;
+      case ActionKind::exchange:
+        updates_.exchange(parts_, slot_, action.stage);
+        break;
+      case ActionKind::end:
+        return false;
+      default:
+        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
+          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
+                           own, slot_.key.training);
+        }
+    }
+    return true;
+  }
+
  private:
   using Base::mirror_;
   using Base::parts_;
-  using Base::progress_;
-  using Base::watch_;
 
   template <class R>
   friend bool act(Action, R&);
@@ -62980,8 +62980,8 @@ class Rank final
   friend class AheadRun;
 
   void begin(StepState const& state, Batch const& batch, bool training) {
-    slot_.begin(parts_, state, batch, training, watch_.waiter());
-    if constexpr (Whole::stateful) {
+    begin_slot(state, batch, training);
+    if constexpr (Parts::way.states) {
       if (!training && batch.begins) {
         parts_.states.begin_evaluation(parts_.device);
       }
@@ -62995,20 +62995,18 @@ class Rank final
   }
 
   void prepare() {
-    if constexpr (Whole::has_pieces) {
+    if constexpr (Base::has_pieces) {
       mirror_.release();
     }
-    if constexpr (Whole::sharded_state) {
+    if (parts_.tables.sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
-    slot_.load(parts_);
+    load();
     parts_.shares.forget();
-    if constexpr (Whole::stateful) {
-      parts_.states.begin_step(parts_.device,
-                               Slot::FeedType::steps_in_flight > 1 ? updates_.stopped() : nullptr);
+    if constexpr (Parts::way.states) {
+      parts_.states.begin_step(parts_.device, looks_back_ ? updates_.stopped() : nullptr);
     }
-    parts_.partials.begin_step();
-    parts_.ties.begin_step();
+    parts_.begin_gradients();
     updates_.begin(parts_, slot_);
   }
 
@@ -63019,8 +63017,9 @@ class Rank final
     int const all = parts_.plan.batching.all_microbatches();
     int const loss = first_of_all(
         own < parts_.plan.batching.passes() ? slot_.microbatches.global(own) : all, all);
-    int const none = Whole::network.parameters;
-    int const bad = result.bad_gradient >= 0 ? result.bad_gradient / Whole::layer_slices : none;
+    int const none = parts_.tables.network.parameters;
+    int const bad =
+        result.bad_gradient >= 0 ? result.bad_gradient / parts_.tables.layer_slices : none;
     int const gradient = loss < all ? none : first_of_all(bad, none);
     result.non_finite = loss < all ? loss : 0;
     result.bad_gradient = gradient < none ? gradient : -1;
@@ -63032,7 +63031,7 @@ class Rank final
     for (int end = all; begin < end;) {
       int const middle = begin + (end - begin) / 2;
       double ranks = first <= middle ? 1.0 : 0.0;
-      if constexpr (Whole::several_ranks) {
+      if (several_ranks()) {
         add_up({&ranks, 1});
       }
       (ranks > 0.0 ? end : begin) = ranks > 0.0 ? middle : middle + 1;
@@ -63041,7 +63040,7 @@ class Rank final
   }
 
   void run(Action const* row) {
-    if (Whole::several_ranks || !slot_.key.targets) {  // else each forward pass writes its own
+    if (several_ranks() || !slot_.key.targets) {  // else each forward pass writes its own
       parts_.sums.clear(parts_.device);
     }
     if (parts_.tracer.on() || debug_) {
@@ -63054,7 +63053,7 @@ class Rank final
         return;
       }
     }
-    walk(row, *progress_, *this);
+    walk_row(row);
   }
 
   // The same order of actions, of which a pair's two are computed at the same time.
@@ -63084,28 +63083,128 @@ class Rank final
     }
   }
 
-  void act_watched(Action const& action) {
+  TANDEM_NOINLINE void act_watched(Action const& action) {
     if (debug_) {
-      parts_.device.debug(to_string(action), watch_.waiter(), [&] { act(action, *this); });
+      parts_.device.debug(to_string(action), watch_.waiter(), [&] { act_apart(action); });
     } else {
-      act(action, *this);
+      act_apart(action);
     }
   }
+  TANDEM_NOINLINE bool act_apart(Action const& action) { return act(action, *this); }
 
   TANDEM_COLD void run_watched(Action const* row) {
     walk_each(row, *progress_, [this](Action action) {
       if (parts_.tracer.on()) {
-        parts_.tracer.action(parts_.device, action, [&] { act(action, *this); });
+        parts_.tracer.action(parts_.device, action, [&] { act_apart(action); });
       } else {
         act_watched(action);
       }
     });
   }
 
-  // Not a lambda: the loop over the row should contain it, and a lambda cannot portably be inline.
+  // Whether the losses wait for the gradients, since a rank has others than the next one and its
+  // row begins with the losses before these are summed.
+  [[nodiscard]] bool losses_wait() const {
+    return parts_.tables.devices == 1 && updates_.joins_checks() && updates_.checks(parts_, slot_);
+  }
+
+  // The losses of the first slice: those of the others are the same. A gradient that is not finite
+  // leaves no sum finite, so that all ranks know of it.
+  void begin_losses() {
+    bool const is_bad = updates_.joins_checks() && updates_.checks(parts_, slot_) &&
+                        !updates_.check_gradients(parts_);
+    bool const is_first = parts_.slices.slice().number == 0;
+    std::span<double> const lanes =
+        is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
+    if (is_bad) {
+      lanes.front() = std::numeric_limits<double>::infinity();
+    }
+    parts_.gradients.reduce_sums(parts_.device, lanes);
+    if constexpr (Parts::way.ahead) {
+      ahead_.note(parts_.sums);
+    }
+  }
+
+  [[nodiscard]] bool several_ranks() const {
+    return parts_.tables.any_replicas || parts_.tables.mesh.size() > 1;
+  }
+
+  SlotState& slot_;
+  bool looks_back_;  // at whether the last step stopped: on the device, not here
+  Updates<Parts> updates_;
+  StepRunner<typename Parts::Backend> runner_;
+  int rank_;
+  bool debug_;
+  bool votes_ = false;  // what is collected next is a vote
+  std::conditional_t<Parts::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// @tparam Program  a DeviceProgram
+template <class Program, class Backend, class LossType, class MetricType, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Program::Program>
+class Rank final
+    : private detail::HeldParts<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
+      private detail::HeldSlot<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
+      public SteppedBody<
+          typename RankParts<Program, Backend, LossType, MetricType, Communicator>::Core,
+          StepBatchOf<Program, Backend, LossType>> {
+  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
+  using Whole = typename Parts::Whole;
+  using Slot = StepSlot<Parts>;
+  using Base = SteppedBody<typename Parts::Core, StepBatchOf<Program, Backend, LossType>>;
+  using detail::HeldParts<Parts>::held;
+  using detail::HeldSlot<Parts>::slot_;
+
+ public:
+  using typename Base::Batch;
+  using FeedType = typename Slot::FeedType;
+
+  /// @param connect  connect(group): the rank's end of a group of RankGroups
+  template <class Connect>
+  TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
+      : detail::HeldParts<Parts>{{options,
+                                  make_rank_plan<Program>(options.rows, options.microbatches,
+                                                          options.replicas),
+                                  connect}},
+        detail::HeldSlot<Parts>{{held, options}},
+        Base{held, slot_, options, held.ends(options.rank, connect),
+             Slot::FeedType::steps_in_flight} {
+    if constexpr (requires {
+                    check_queues(std::type_identity<Whole>{}, options.rows, 1, held.device);
+                  }) {
+      check_queues(std::type_identity<Whole>{}, options.rows, held.plan.batching.replicas,
+                   held.device);
+    }
+    TANDEM_ASSERT(plays_rows(held.memory.check(held.needs), held.plan));
+    held.device.finish();
+  }
+  TANDEM_COLD ~Rank() override = default;
+
+ private:
+  template <class R>
+  friend bool act(Action, R&);
+
+  void walk_row(Action const* row) override { walk(row, *this->progress_, *this); }
+  void begin_slot(StepState const& state, Batch const& batch, bool training) override {
+    slot_.begin(held, state, batch, training, this->watch_.waiter());
+  }
+  void load() override { slot_.load(held); }
+  void end() override { slot_.feed.end(held.device); }
+  [[nodiscard]] int waiting() const override { return slot_.feed.waiting(); }
+  StepResult next_result() override {
+    return slot_.feed.collect(held.device, this->watch_.waiter());
+  }
+  [[nodiscard]] std::int64_t feed_bytes() const override { return slot_.feed.bytes(); }
+
+  // Not a lambda, which cannot portably be inline.
   struct Forward {
     Parts& parts;
-    StepSlot<Parts>& slot;
+    Slot& slot;
     int m;
     typename Parts::Table const& table;
 
@@ -63115,122 +63214,40 @@ class Rank final
     }
   };
 
-  TANDEM_INLINE void run_forward(Action action) {
+  TANDEM_INLINE void run_forward(Action action) override {
     int const m = action.index;
-    auto const& table = parts_.memory.table(m);
+    auto const& table = held.memory.table(m);
     if (Microbatch const& own = slot_.microbatches[m]; own.size > 0) {
-      at_stage<Program>(action.stage, Forward{parts_, slot_, m, table});
+      at_stage<Program>(action.stage, Forward{held, slot_, m, table});
     } else {
       if (Program::has_result) {
-        parts_.sums.clear(parts_.device, m);
+        held.sums.clear(held.device, m);
       }
       at_stage<Program>(action.stage, [&](auto s) {
-        MicrobatchPasses<Parts, s>::forward_empty(parts_, slot_, own, table);
+        MicrobatchPasses<Parts, s>::forward_empty(held, slot_, own, table);
       });
     }
   }
 
-  template <BackwardPart Which = BackwardPart::whole>
-  void run_backward(Action action) {
+  // The halves are compiled only where rows have them.
+  void run_backward(Action action) override {
+    if constexpr (Whole::splits_backward) {
+      if (action.kind == ActionKind::input_gradient) {
+        return backward<BackwardPart::input_gradient>(action);
+      }
+      if (action.kind == ActionKind::weight_gradient) {
+        return backward<BackwardPart::weight_gradient>(action);
+      }
+    }
+    backward<BackwardPart::whole>(action);
+  }
+  template <BackwardPart Which>
+  void backward(Action action) {
     at_stage<Program>(action.stage, [&](auto s) {
       MicrobatchPasses<Parts, s>::template backward<Which>(
-          parts_, slot_, slot_.microbatches[action.index], parts_.memory.table(action.index));
+          held, slot_, slot_.microbatches[action.index], held.memory.table(action.index));
     });
   }
-
-  // The halves are compiled only where rows have them.
-  void run_half(Action /*action*/) {}
-  void run_half(Action action) requires(Whole::splits_backward) {
-    action.kind == ActionKind::input_gradient ? run_backward<BackwardPart::input_gradient>(action)
-                                              : run_backward<BackwardPart::weight_gradient>(action);
-  }
-
-  // Whether the losses wait for the gradients, since a rank has others than the next one and its
-  // row begins with the losses before these are summed.
-  [[nodiscard]] bool losses_wait() const {
-    return Whole::devices == 1 && updates_.joins_checks && updates_.checks(parts_, slot_);
-  }
-
-  // The losses of the first slice: those of the others are the same. A gradient that is not finite
-  // leaves no sum finite, so that all ranks know of it.
-  void begin_losses() {
-    bool const is_bad = updates_.joins_checks && updates_.checks(parts_, slot_) &&
-                        !updates_.check_gradients(parts_);
-    bool const is_first = parts_.slices.slice().number == 0;
-    std::span<double> const lanes =
-        is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
-    if (is_bad) {
-      lanes.front() = std::numeric_limits<double>::infinity();
-    }
-    parts_.gradients.reduce_sums(parts_.device, lanes);
-    if constexpr (goes_ahead) {
-      ahead_.note(parts_.sums);
-    }
-  }
-
-  // Whether the row goes on.
-  TANDEM_NOINLINE bool run_other(Action action) {
-    switch (action.kind) {
-      case ActionKind::input_gradient:
-      case ActionKind::weight_gradient:
-        run_half(action);
-        break;
-      case ActionKind::reduce_gradient:
-        parts_.gradients.await(parts_.device, parts_.memory, action.index);
-        break;
-      case ActionKind::begin_loss:
-        if (!losses_wait()) {
-          begin_losses();
-        }
-        break;
-      case ActionKind::await_loss:
-        if (losses_wait()) {
-          begin_losses();
-        }
-        if (!ahead_.on()) {
-          parts_.gradients.await_sums(parts_.device);
-        }
-        break;
-      case ActionKind::reduce_norm:
-        parts_.join_gradients();
-        if (slot_.key.clips) {
-          parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
-          if (!ahead_.on()) {
-            parts_.gradients.await_sums(parts_.device);
-          }
-        }
-        break;
-      case ActionKind::update:
-        parts_.join_gradients();
-        if constexpr (goes_ahead) {
-          if (ahead_.on()) {
-            ahead_.update(action, *this);
-            break;
-          }
-        }
-        updates_.run(parts_, slot_, action.stage);
-        break;
-      case ActionKind::exchange:
-        updates_.exchange(parts_, slot_, action.stage);
-        break;
-      case ActionKind::end:
-        return false;
-      default:
-        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
-          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                           own, slot_.key.training);
-        }
-    }
-    return true;
-  }
-
-  Slot slot_;
-  Updates<Parts> updates_;
-  StepRunner<Backend> runner_;
-  int rank_;
-  bool debug_;
-  bool votes_ = false;  // what is collected next is a vote
-  std::conditional_t<goes_ahead, AheadRun<Batch>, NoAheadRun> ahead_{};
 };
 
 }  // namespace tandem
@@ -76336,14 +76353,36 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
                                                        host::Queue&, Label);
 
+// A rank's parts of a backend, without its ops: of samples with a label each.
+#define TANDEM_CORE_OF(...)                                                                     \
+  TANDEM_INSTANCE struct __VA_ARGS__;                                                           \
+  TANDEM_INSTANCE class RankBody<RankInterface<detail::SampleBatch<__VA_ARGS__>>, __VA_ARGS__>; \
+  TANDEM_INSTANCE class SteppedBody<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;             \
+  TANDEM_INSTANCE class Updates<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE class detail::DeviceUpdate<__VA_ARGS__>;
+
 // What a rank has of its backend alone.
-#define TANDEM_RANK_OF(...)                                          \
-  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                    \
-  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;   \
-  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>; \
-  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                    \
-  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                     \
-  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;
+#define TANDEM_RANK_OF(...)                                                                        \
+  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                                                  \
+  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator, GradientWay{}>;        \
+  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
+                                          GradientWay{.sums = true}>;                              \
+  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
+  TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
+  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
+  TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE class RowGradients<__VA_ARGS__>;                                                 \
+  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                                                  \
+  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;                                                     \
+  TANDEM_INSTANCE class UndoCopy<__VA_ARGS__>;                                                     \
+  TANDEM_INSTANCE class Update<__VA_ARGS__>;                                                       \
+  TANDEM_INSTANCE class VersionUpdate<__VA_ARGS__>;                                                \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{}>)                            \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.gradients = {.sums = true}}>) \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.links = true}>)               \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator,                                        \
+                          RankWay{.gradients = {.sums = true}, .links = true}>)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
 #define TANDEM_STEPS_OF(...)                          \
@@ -76399,6 +76438,7 @@ TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last
 
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
+#undef TANDEM_CORE_OF
 #undef TANDEM_MESSAGES_OF
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
@@ -76475,6 +76515,7 @@ TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last
 #undef TANDEM_BODIES_NAME
 #undef TANDEM_CHANNELS_OF
 #undef TANDEM_COLD
+#undef TANDEM_CORE_OF
 #undef TANDEM_INLINE
 #undef TANDEM_INSTANCE
 #undef TANDEM_JOIN_NAMES

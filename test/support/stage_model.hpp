@@ -27,14 +27,18 @@ struct StageModelParts {
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
   using PassType = Pass<Device>;
-  using Memory = RankMemory<Own, Backend>;
+  using Memory = RankMemory<Backend>;
   using Table = typename Memory::Table;
   static constexpr LocalStage stage = Own::stages.stage[0];
 
   explicit StageModelParts(int largest)
       : device{DeviceSpec{.threads = 1}},
         ops{largest, 1, {}, device},
-        memory{device, ops, 0,
+        memory{device_tables<Own>,
+               device,
+               ops.needs(),
+               ops.scratch_bytes(),
+               0,
                PlanTask{.batch = largest,
                         .element_bytes = sizeof(T),
                         .stages = {{.first = stage.first, .last = stage.last}}},
@@ -162,7 +166,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     return parameter_runs(graph, Own::layout.offset, groups, Own::Program::map.parts());
   }
   [[nodiscard]] std::vector<NamedParameter<T>> named(StageWeights<T>& weights) const override {
-    return named_parameters<Own>(weights, static_cast<int>(weights.states.size()));
+    return named_parameters(device_tables<Own>, weights, static_cast<int>(weights.states.size()));
   }
 
  private:
@@ -196,9 +200,10 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     if (stage.has_input) {
       if (graph_of_all.node[0].limit > 0) {
         tokens_.assign(x.begin(), x.end());
-        parts_.memory.set_input(0, reinterpret_cast<T const*>(tokens_.data()), stage.id);
+        parts_.memory.template set_input<Own>(0, reinterpret_cast<T const*>(tokens_.data()),
+                                              stage.id);
       } else {
-        parts_.memory.set_input(0, x.data(), stage.id);
+        parts_.memory.template set_input<Own>(0, x.data(), stage.id);
       }
     }
     T const* next = x.data();

@@ -70,7 +70,7 @@
 /// g++ a quarter less time. Nothing that a step comes to on all its ways, nor what users call: what
 /// must come to a cold call is compiled for size, too.
 #if defined(__GNUC__) || defined(__clang__)
-#define TANDEM_COLD __attribute__((cold))
+#define TANDEM_COLD __attribute__((cold, noinline))
 #else
 #define TANDEM_COLD
 #endif

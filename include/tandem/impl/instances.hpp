@@ -215,14 +215,36 @@
   TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
                                                        host::Queue&, Label);
 
+// A rank's parts of a backend, without its ops: of samples with a label each.
+#define TANDEM_CORE_OF(...)                                                                     \
+  TANDEM_INSTANCE struct __VA_ARGS__;                                                           \
+  TANDEM_INSTANCE class RankBody<RankInterface<detail::SampleBatch<__VA_ARGS__>>, __VA_ARGS__>; \
+  TANDEM_INSTANCE class SteppedBody<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;             \
+  TANDEM_INSTANCE class Updates<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE class detail::DeviceUpdate<__VA_ARGS__>;
+
 // What a rank has of its backend alone.
-#define TANDEM_RANK_OF(...)                                          \
-  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                    \
-  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;   \
-  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>; \
-  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                    \
-  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                     \
-  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;
+#define TANDEM_RANK_OF(...)                                                                        \
+  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                                                  \
+  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator, GradientWay{}>;        \
+  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
+                                          GradientWay{.sums = true}>;                              \
+  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
+  TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
+  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
+  TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE class RowGradients<__VA_ARGS__>;                                                 \
+  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                                                  \
+  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;                                                     \
+  TANDEM_INSTANCE class UndoCopy<__VA_ARGS__>;                                                     \
+  TANDEM_INSTANCE class Update<__VA_ARGS__>;                                                       \
+  TANDEM_INSTANCE class VersionUpdate<__VA_ARGS__>;                                                \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{}>)                            \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.gradients = {.sums = true}}>) \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.links = true}>)               \
+  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator,                                        \
+                          RankWay{.gradients = {.sums = true}, .links = true}>)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
 #define TANDEM_STEPS_OF(...)                          \
@@ -278,6 +300,7 @@ TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last
 
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
+#undef TANDEM_CORE_OF
 #undef TANDEM_MESSAGES_OF
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF

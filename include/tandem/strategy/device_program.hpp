@@ -142,18 +142,6 @@ struct DeviceProgram {
                          batching.bucket_bytes, state_shares, Program::sharded_gradients);
   /// Of an array of states.
   static constexpr std::int64_t state_elements = layout.trained / state_shares;
-  /// Whether layers share a parameter of a bucket: TiedSums adds its gradients.
-  static constexpr bool shares_bucket(int bucket) {
-    for (int p = 0; p < graph.parameters && Program::ties.count > 0; ++p) {
-      for (int tie = 0; tie < Program::ties.count; ++tie) {
-        if (graph.parameter[p].owner() == Program::ties.owner[tie] &&
-            bucket_range(layout, bucket).has(layout.offset[p])) {
-          return true;
-        }
-      }
-    }
-    return false;
-  }
   static constexpr bool sharded_gradients = Program::sharded_gradients;
   /// Where a rank keeps its part of the gradients alone, they are made in one of two slots of this
   /// size, each bucket in the one that the bucket before has not.

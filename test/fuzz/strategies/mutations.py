@@ -28,7 +28,7 @@ MUTATIONS = {
         "engine/links/rank_links.hpp", "wait.rule.before == before &&",
         "wait.rule.before == before && before != ActionKind::backward &&"),
     "receive_not_awaited": (
-        "engine/links/link.hpp", "                            label);\n    });\n    await(device);",
+        "engine/links/rank_links.hpp", "                            label);\n    });\n    await(device);",
         "                            label);\n    });"),
     "bucket_not_awaited": (  # an update by gradients that are not yet summed
         "engine/links/bucket_sums.hpp",
@@ -93,7 +93,7 @@ MUTATIONS = {
         "        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,\n"
         "                                    pass_of<I>(host, pass));\n      }\n"),
     "losses_of_own_words": (  # each slice makes them of its words
-        "engine/rank/rank_parts.hpp", "slices.bring_together(device, data, {\"vocabulary\"});",
+        "engine/rank/rank_core.hpp", "slices.bring_together(device, data, Label{\"vocabulary\"});",
         "static_cast<void>(data);"),
     "rows_not_gathered": (  # behind those of which each rank has some
         "engine/links/slice_sums.hpp",
@@ -102,7 +102,7 @@ MUTATIONS = {
         "engine/links/slice_sums.hpp", "      group_.reduce_scatter(from, to, Sum{}, device.communication, label);",
         "      std::copy_n(from.data() + rows.first() * width, to.size(), to.data());"),
     "gradients_of_rows_apart": (  # of norms on a rank's rows
-        "engine/rank/rank_parts.hpp", "    partials.add(device, memory, slices);\n", ""),
+        "engine/rank/rank_core.hpp", "    partials.add(device, memory, slices);\n", ""),
     "mask_of_first_rows": (  # each rank drops as the first does
         "ops/dropout_columns.hpp", "return {p.first_dealt, p.rows(shape), of_sample};",
         "return {0, p.rows(shape), of_sample};"),
@@ -132,9 +132,9 @@ MUTATIONS = {
     "halo_of_last_neighbour": (  # what all send comes to one place
         "ops/tile_routes.hpp", "scratch + route.in_at * numbers", "scratch + routes_.back().in_at * numbers"),
     "statistics_of_one_tile": ("engine/rank/op_passes.hpp", "if constexpr (OverTiles)", "if constexpr (false)"),
-    "gradients_of_one_tile": ("engine/rank/rank_parts.hpp", "if constexpr (Whole::has_tiles)", "if constexpr (false)"),
+    "gradients_of_one_tile": ("engine/rank/rank_core.hpp", "if (tables.has_tiles && leaf >= 0)", "if (false)"),
     "statistics_of_each_tile": (  # each adds what all have
-        "engine/rank/rank_parts.hpp", "p < graph.parameters && slices.slice().number > 0", "p < 0"),
+        "engine/rank/rank_core.hpp", "p < graph.parameters && slices.slice().number > 0", "p < 0"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
         "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first
@@ -144,7 +144,7 @@ MUTATIONS = {
     "empty_microbatch_adds": (  # to the gradients of the last step
         "engine/step/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
     "twin_dropped": (  # the middle device of two models sums one of them
-        "engine/links/gradient_reduction.hpp", "          Twins::join(device, memory.gradients(), b);\n",
+        "engine/links/gradient_reduction.hpp", "          join_twin(device, memory.gradients(), b);\n",
         ""),
     "tied_not_summed": (  # over the devices that hold a shared weight
         "engine/links/tied_sums.hpp", "group.all_reduce(data, data, Sum{}, device.communication, label);",
@@ -168,9 +168,9 @@ MUTATIONS = {
         "static_cast<std::uint32_t>(p.state->step + p.time), layer_,"),
     "average_on_first_replica": (  # the others keep what they had
         "engine/rank/updates.hpp",
-        "    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());\n",
+        "    average_.update(parts.device, parts.memory, slot.state, update_.stopped());\n",
         "    if (slot.microbatches.begin() == 0)\n"
-        "      average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());\n"),
+        "      average_.update(parts.device, parts.memory, slot.state, update_.stopped());\n"),
     "second_input_of_shard": (  # a microbatch's samples counted from the replica's first
         "engine/step/feed.hpp", "batch_.second.x + place(m) * second.elements",
         "batch_.second.x + (m.first - first_) * second.elements"),
@@ -206,7 +206,7 @@ MUTATIONS = {
     "update_not_taken_back": (  # that was made before the norm was known
         "engine/rank/updates.hpp", "      undo_.give_back(parts.device, parts.memory);\n", ""),
     "states_not_taken_back": (
-        "engine/memory/undo_copy.hpp", "copy(i), place(memory, i), trained_);", "copy(0), place(memory, 0), trained_);"),
+        "engine/rank/updates.hpp", "copy(i), place(memory, i), trained_);", "copy(0), place(memory, 0), trained_);"),
     "messages_of_dropped_step": (  # stay on their way
         "engine/rank/ahead_run.hpp", "        pass_by(rank, next);\n", ""),
 }

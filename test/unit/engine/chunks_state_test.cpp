@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/engine/memory/carried_chunks.hpp>
+#include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
 

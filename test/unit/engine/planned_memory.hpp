@@ -89,7 +89,7 @@ struct PlannedDevice {
   /// With the rows of all devices that a program brings.
   PlannedDevice(ActionRows const& table, int microbatches,
                 std::vector<OpNeeds> needs = typical_needs(Device::graph))
-      : rows{make_rank_plan(rank_plan_task<Device>(), table, with(microbatches))},
+      : rows{make_rank_plan(device_tables<Device>, table, with(microbatches))},
         memory{Device::graph,
                std::move(needs),
                {.batch = 3,

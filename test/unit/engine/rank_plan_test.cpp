@@ -29,7 +29,7 @@ std::string text(std::vector<Action> const& row) {
 template <class S, int D = 0, class Net = TwoLayers>
 RankPlan plan() {
   using P = Program<Net, S, 4>;
-  return make_rank_plan(rank_plan_task<typename P::template Device<D>>(), rows_of(P::table),
+  return make_rank_plan(device_tables<typename P::template Device<D>>, rows_of(P::table),
                         P::batching);
 }
 
@@ -109,8 +109,7 @@ TEST_CASE("more microbatches than a 16-bit index can count") {
     rows[0].push_back({.kind = ActionKind::backward, .index = m});
   }
   using P = Program<TwoLayers, SingleDevice<>, 4>;
-  RankPlan const plan =
-      make_rank_plan(rank_plan_task<P::Device<0>>(), rows, {.microbatches = 40'000});
+  RankPlan const plan = make_rank_plan(device_tables<P::Device<0>>, rows, {.microbatches = 40'000});
   REQUIRE(plan.training.size() == 80'002);
   CHECK(to_string(plan.training[2 * 39'999]) == "0F39999");
   CHECK(to_string(plan.training[2 * 39'999 + 1]) == "0B39999");
@@ -149,7 +148,7 @@ using Crossed = Program<ThreeLayers, CrossPipeline<4, AverageGradients, Auto<3>>
 
 template <int D>
 bool reduces_early(ActionRows const& rows) {
-  return make_rank_plan(rank_plan_task<typename Crossed::template Device<D>>(), rows,
+  return make_rank_plan(device_tables<typename Crossed::template Device<D>>, rows,
                         Crossed::batching)
       .reduces_early;
 }

@@ -3,7 +3,7 @@
 
 /// @file
 /// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
-/// order or in a fixed one. Each of these is a type; where nothing is summed nothing is compiled.
+/// order or in a fixed one, by types. RowSums: how its GradientRows are.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,17 +12,42 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/comm/concepts.hpp>
+#include <tandem/comm/message.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/ordered.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
+
+/// What of a program the code that sums gradients depends on, as it asks other things of
+/// communicators. All else are values: DeviceTables.
+struct GradientWay {
+  bool sums = false;      ///< over other devices
+  bool in_order = false;  ///< of messages, where the communicator's own sums have no order
+  bool shares = false;    ///< each replica updates its part
+  bool in_slots = false;  ///< and keeps its part of the gradients alone
+  WireFormat wire = WireFormat::exact;
+};
+
+/// @tparam Device  a DeviceProgram
+template <class Device, class Communicator, class Program = typename Device::Program>
+constexpr GradientWay gradient_way() {
+  bool const twins = Device::has_twins && !Program::averaging.keeps_two();
+  return {.sums = twins ? Program::several_replicas : Device::sums_gradients,
+          .in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
+          .shares = Device::state_shares > 1,
+          .in_slots = Program::sharded_gradients,
+          .wire = Device::batching.wire};
+}
 
 namespace detail {
 
@@ -66,9 +91,9 @@ void queue_collective(Device& device, Tracer<Device>& tracer, Label label,
 }
 
 /// A sum as the communicator makes it.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator>
 struct PlainSum {
-  PlainSum(typename Backend::Device& /*device*/, int /*replicas*/) {}
+  PlainSum(LayoutView const& /*layout*/, typename Backend::Device& /*device*/, int /*replicas*/) {}
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
@@ -84,11 +109,12 @@ struct PlainSum {
 };
 
 /// In an order fixed by rank, of messages, where the communicator's own has none.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator>
 class SumInOrder {
  public:
-  SumInOrder(typename Backend::Device& device, int replicas)
-      : scratch_{device, most_bytes(replicas)} {}
+  SumInOrder(LayoutView const& layout, typename Backend::Device& device, int replicas)
+      : scratch_{device, ordered_scratch_bytes<Communicator, typename Backend::Master>(
+                             static_cast<std::size_t>(largest_bucket(layout)), replicas)} {}
 
   template <class E, class Stream>
   void operator()(Communicator& group, std::span<E> data, Stream& stream, Label label) const {
@@ -109,27 +135,16 @@ class SumInOrder {
   [[nodiscard]] std::size_t bytes() const { return scratch_.bytes(); }
 
  private:
-  static std::size_t most_bytes(int replicas) {
-    std::size_t most = 0;
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
-      most = std::max(
-          most,
-          ordered_scratch_bytes<Communicator, typename Backend::Master>(
-              static_cast<std::size_t>(bucket_range(Program::layout, bucket).count()), replicas));
-    }
-    return most;
-  }
-
   typename Backend::Buffer scratch_;
 };
 
 /// Gradients travel as they are kept.
-template <class Program, class Backend>
+template <class Backend>
 struct ExactWire {
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
 
-  explicit ExactWire(Device& /*device*/) {}
+  ExactWire(LayoutView const& /*layout*/, Device& /*device*/) {}
 
   static std::span<P> sent(Device& /*device*/, P* gradients, ElementRange range) {
     return {gradients + range.begin, static_cast<std::size_t>(range.count())};
@@ -139,16 +154,14 @@ struct ExactWire {
 };
 
 /// Rounded to 16 bits, in memory of their own.
-template <class Program, class Backend>
+template <class Backend, class Element>
 class RoundedWire {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Element =
-      std::conditional_t<Program::batching.wire == WireFormat::bfloat16, BFloat16, Float16>;
 
-  explicit RoundedWire(Device& device)
-      : rounded_{device, static_cast<std::size_t>(Program::layout.dense) * sizeof(Element)} {}
+  RoundedWire(LayoutView const& layout, Device& device)
+      : rounded_{device, static_cast<std::size_t>(layout.dense) * sizeof(Element)} {}
 
   std::span<Element> sent(Device& device, P const* gradients, ElementRange range) const {
     Element* const to = rounded_.template as<Element>() + range.begin;
@@ -168,23 +181,23 @@ class RoundedWire {
 }  // namespace detail
 
 /// The sums of a device's buckets over their replicas on other devices.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator, GradientWay Way>
 class BucketSums {
  public:
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
-  /// Whether sums in a fixed order take more than an all-reduce: comm/cuda/ordered.cuh.
-  static constexpr bool needs_order =
-      Program::batching.reproducible && !sums_in_order<Communicator>;
-  using Wire = std::conditional_t<Program::batching.wire == WireFormat::exact,
-                                  detail::ExactWire<Program, Backend>,
-                                  detail::RoundedWire<Program, Backend>>;
-  using Adds = std::conditional_t<needs_order, detail::SumInOrder<Program, Backend, Communicator>,
-                                  detail::PlainSum<Program, Backend, Communicator>>;
+  using Wire = std::conditional_t<
+      Way.wire == WireFormat::exact, detail::ExactWire<Backend>,
+      detail::RoundedWire<Backend,
+                          std::conditional_t<Way.wire == WireFormat::bfloat16, BFloat16, Float16>>>;
+  /// Sums in a fixed order may take more than an all-reduce: comm/cuda/ordered.cuh.
+  using Adds = std::conditional_t<Way.in_order, detail::SumInOrder<Backend, Communicator>,
+                                  detail::PlainSum<Backend, Communicator>>;
 
   /// @param replicas  over which they are
-  BucketSums(Device& device, int replicas) : adds_{device, replicas}, wire_{device} {
-    for (int bucket = 0; bucket < Program::layout.buckets; ++bucket) {
+  BucketSums(LayoutView const& layout, Device& device, int replicas)
+      : layout_{layout}, adds_{layout, device, replicas}, wire_{layout, device} {
+    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
       marks_.push_back(device.make_mark());
     }
   }
@@ -193,11 +206,11 @@ class BucketSums {
   /// @param part  all of it, or this rank's share, where it needs no more
   void begin(Device& device, Communicator& group, P* gradients, int bucket, ElementRange part,
              Tracer<Device>& tracer) {
-    ElementRange const range = bucket_range(Program::layout, bucket);
+    ElementRange const range = bucket_range(layout_, bucket);
     auto const sent = wire_.sent(device, gradients, range);
     Label const label{"bucket", bucket};
     detail::queue_collective(device, tracer, label, mark(bucket), [&] {
-      if constexpr (Program::state_shares > 1) {
+      if constexpr (Way.shares) {
         if (part.count() < range.count()) {
           adds_.scatter(group, sent,
                         sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
@@ -222,63 +235,90 @@ class BucketSums {
   using Mark = typename Device::Mark;
   [[nodiscard]] Mark& mark(int bucket) { return marks_[static_cast<std::size_t>(bucket)]; }
 
+  LayoutView layout_;
   Adds adds_;
   Wire wire_;
   std::vector<Mark> marks_;  // of each bucket
 };
 
-/// BucketSums where no other device has the same parameters.
+/// Each replica gathers the rows of all, whole blocks of the most that there may be, and adds them
+/// itself, in the order of a dense gradient: so all have the same sum.
+///
+/// Comm: an all-gather of replicas x most x (width + 1) elements for each parameter.
 template <class Backend>
-struct NoBucketSums {
+class RowSums {
+ public:
   using Device = typename Backend::Device;
-  using P = typename Backend::Master;
 
-  NoBucketSums(Device& /*device*/, int /*replicas*/) {}
-
-  template <class Communicator>
-  void begin(Device& /*device*/, Communicator& /*group*/, P* /*gradients*/, int /*bucket*/,
-             ElementRange /*part*/, Tracer<Device>& /*tracer*/) {}
-  void await(Device& /*device*/, P* /*gradients*/, int /*bucket*/, ElementRange /*part*/) {}
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
-
-/// Where a device has both copies of its part of the model, and their gradients are summed: the
-/// first copy's buckets take the sum, before what other devices add to it.
-template <class Program, class Backend>
-struct TwinBuckets {
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-
-  static constexpr bool is_second(int bucket) {
-    return Program::layout.bucket_stage[bucket] >= Program::Program::map.parts();
+  /// @param replicas  whose gradients are added, or one
+  RowSums(DeviceTables const& tables, Device& device, int replicas)
+      : layout_{tables.layout}, gathers_{tables.sums_gradients}, replicas_{replicas} {
+    for (int r = 0; gathers_ && r < layout_.row_gradients; ++r) {
+      marks_.push_back(device.make_mark());
+    }
   }
-  static void join(Device& device, P* gradients, int first) {
-    ElementRange const second = twin(first);
-    Verbs<Backend>::add(device, gradients + second.begin,
-                        gradients + bucket_range(Program::layout, first).begin, second.count());
+
+  /// A binary counter, as GradientReduction has of buckets.
+  template <class Rows>
+  void join_tree(Device& device, Rows const& rows, int bucket, int index, int leaves) const {
+    each(bucket, [&](int r) {
+      int level = 0;
+      for (int carry = index; (carry & 1) != 0; carry >>= 1, ++level) {
+        Verbs<Backend>::add_rows(device, rows.buffer(r, 1 + level), rows.buffer(r));
+      }
+      if (index != leaves - 1) {
+        Verbs<Backend>::copy_rows(device, rows.buffer(r), rows.buffer(r, 1 + level));
+      }
+    });
   }
-  /// The sum, to the second copy.
-  static void share(Device& device, P* gradients, int first) {
-    ElementRange const second = twin(first);
-    Verbs<Backend>::copy(device, gradients + bucket_range(Program::layout, first).begin,
-                         gradients + second.begin, second.count());
+
+  /// There are none.
+  template <class Rows>
+  void clear(Device& device, Rows const& rows, int bucket) const {
+    each(bucket, [&](int r) { Verbs<Backend>::clear_rows(device, rows.buffer(r)); });
+  }
+
+  template <class Communicator, class Rows>
+  void begin(Device& device, Communicator& group, Rows const& rows, int bucket,
+             Tracer<Device>& tracer) {
+    if constexpr (AllGathers<Communicator, typename Backend::Master>) {  // as where there are any
+      each(gathers_ ? bucket : none, [&](int r) {
+        Label const label{"rows", bucket};
+        detail::queue_collective(device, tracer, label, mark(r), [&] {
+          group.all_gather(rows.sent(r), rows.received(r), device.communication, label);
+        });
+      });
+    }
+  }
+
+  /// What is computed from now on reads the sum.
+  template <class Rows>
+  void await(Device& device, Rows const& rows, int bucket) {
+    each(gathers_ ? bucket : none, [&](int r) {
+      device.await_on(device.communication, mark(r));
+      Verbs<Backend>::sum_rows(device, rows.replicas(r).data(), replicas_, rows.sum(r));
+    });
   }
 
  private:
-  static ElementRange twin(int bucket) {
-    return bucket_range(Program::layout, Program::twin_buckets.of[bucket]);
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int r) { return marks_[static_cast<std::size_t>(r)]; }
+
+  template <class F>
+  void each(int bucket, F const& f) const {
+    for (int r = 0; r < layout_.row_gradients; ++r) {
+      if (layout_.row_bucket[r] == bucket) {
+        f(r);
+      }
+    }
   }
-};
 
-/// TwinBuckets of all other devices.
-template <class Backend>
-struct NoTwinBuckets {
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
+  static constexpr int none = -1;
 
-  static constexpr bool is_second(int /*bucket*/) { return false; }
-  static void join(Device& /*device*/, P* /*gradients*/, int /*first*/) {}
-  static void share(Device& /*device*/, P* /*gradients*/, int /*first*/) {}
+  LayoutView layout_;
+  bool gathers_;
+  int replicas_;
+  std::vector<Mark> marks_;  // of each parameter
 };
 
 }  // namespace tandem

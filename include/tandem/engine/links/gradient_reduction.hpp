@@ -15,9 +15,10 @@
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
-#include <tandem/engine/links/row_sums.hpp>
+#include <tandem/engine/links/no_part.hpp>
 #include <tandem/engine/links/scattered_buckets.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
@@ -33,49 +34,43 @@ namespace tandem {
 /// be from the last part of the model to the first, or else they are reduced in this order when all
 /// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
 /// the sum.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class CommunicatorType, GradientWay Way>
 class GradientReduction {
  public:
+  using Communicator = CommunicatorType;
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Mark = typename Device::Mark;
-  using Memory = ParameterMemory<Program, Backend>;
-  using Whole = typename Program::Program;
-  static constexpr auto const& layout = Program::layout;
-  /// Whether the device has both copies of a part whose gradients are summed.
-  static constexpr bool has_twins = Program::has_twins && !Whole::averaging.keeps_two();
-  static constexpr bool has_others =
-      !Whole::sharded_gradients && (has_twins ? Whole::several_replicas : Program::sums_gradients);
-  using Sums = std::conditional_t<has_others, BucketSums<Program, Backend, Communicator>,
-                                  NoBucketSums<Backend>>;
-  using Twins =
-      std::conditional_t<has_twins, TwinBuckets<Program, Backend>, NoTwinBuckets<Backend>>;
-
+  using Memory = ParameterMemory<Backend>;
+  using Sums =
+      std::conditional_t<Way.sums && !Way.in_slots, BucketSums<Backend, Communicator, Way>, NoPart>;
   using Scattered =
-      std::conditional_t<Whole::sharded_gradients, ScatteredBuckets<Program, Backend, Communicator>,
-                         NoScatteredBuckets<Backend>>;
-  using RowGradientSums =
-      std::conditional_t<(layout.row_gradients > 0), RowSums<Program, Backend>, NoRowSums<Backend>>;
+      std::conditional_t<Way.in_slots, ScatteredBuckets<Backend, Communicator, Way>, NoPart>;
+  using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
 
+  /// @param tables  outlive this
   /// @param all     the group of all ranks
   /// @param stages  of each local stage: the group of its replicas
   /// @param plan    microbatches, leaves, and the order in which the stages end
   /// @param tracer  outlives this
-  GradientReduction(Device& device, Communicator all, std::vector<Communicator> stages,
-                    RankPlan const& plan, Tracer<Device>& tracer)
-      : communicator_{std::move(all)},
+  TANDEM_COLD GradientReduction(DeviceTables const& tables, Device& device, Communicator all,
+                                std::vector<Communicator> stages, RankPlan const& plan,
+                                Tracer<Device>& tracer)
+      : tables_{tables},
+        communicator_{std::move(all)},
         stages_{std::move(stages)},
-        overlaps_{Whole::map.copies == 1 || (plan.reduces_early && !has_twins)},
-        leaves_{plan.batching.leaves_of_copy(Whole::map.copies)},
+        has_twins_{tables.has_twins && !tables.averaging.keeps_two()},
+        overlaps_{tables.map.copies == 1 || (plan.reduces_early && !has_twins_)},
+        leaves_{plan.batching.leaves_of_copy(tables.map.copies)},
         tracer_{&tracer},
         summed_{device.make_mark()},
         synchronized_{device.make_mark()},
-        alone_{Whole::any_replicas &&
-               (has_twins ? plan.batching.replicas
-                          : Program::gradient_replicas(plan.batching.replicas)) == 1},
-        sums_{device, Program::gradient_replicas(plan.batching.replicas)},
-        scattered_{device, tracer},
-        rows_{device, Program::gradient_replicas(plan.batching.replicas)} {}
+        alone_{tables.any_replicas &&
+               (has_twins_ ? plan.batching.replicas
+                           : tables.gradient_replicas(plan.batching.replicas)) == 1},
+        sums_{layout(), device, tables.gradient_replicas(plan.batching.replicas)},
+        scattered_{tables, device, tracer},
+        rows_{tables, device, tables.gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
   /// for its norm.
@@ -89,12 +84,12 @@ class GradientReduction {
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
   /// rank keeps its part alone.
-  void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
-    if constexpr (Whole::sharded_gradients) {
+  TANDEM_NOINLINE void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
+    if constexpr (Way.in_slots) {
       scattered_.begin(device, group(bucket), memory, bucket, leaf);
     } else {
       if (memory.waiting_leaves() > 0) {
-        join_tree(device, memory, leaf, bucket_range(layout, bucket));
+        join_tree(device, memory, leaf, tables_.bucket(bucket));
         rows_.join_tree(device, memory.rows(), bucket, leaf, leaves_);
       }
       if (overlaps_ && leaf == leaves_ - 1) {
@@ -104,26 +99,25 @@ class GradientReduction {
   }
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
-  void await(Device& device, Memory const& memory, int bucket) {
+  TANDEM_NOINLINE void await(Device& device, Memory const& memory, int bucket) {
     scattered_.await(device, memory, bucket);
     if (!overlaps_ && bucket == 0) {
       begin_in_order(device, memory);
     }
-    if (!Twins::is_second(bucket)) {  // which gets its sum from the first
-      if (!alone() && bucket_range(layout, bucket).count() > 0) {
+    if (!is_second(bucket)) {  // which gets its sum from the first
+      if (!alone_ && tables_.bucket(bucket).count() > 0) {
         sums_.await(device, memory.gradients(), bucket, summed(bucket));
       }
-      if (!alone()) {
+      if (!alone_) {
         rows_.await(device, memory.rows(), bucket);
       }
-      Twins::share(device, memory.gradients(), bucket);
+      share_with_twin(device, memory.gradients(), bucket);
     }
   }
 
   /// The gradients of @p bucket are 0.
   void clear(Device& device, Memory const& memory, int bucket) {
-    Verbs<Backend>::zero(device, memory.made_gradients(bucket),
-                         bucket_range(layout, bucket).count());
+    Verbs<Backend>::zero(device, memory.made_gradients(bucket), tables_.bucket(bucket).count());
     rows_.clear(device, memory.rows(), bucket);
   }
 
@@ -139,29 +133,31 @@ class GradientReduction {
   /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
   /// it; until the next one there. All replicas call it. @pre all buckets were awaited
   P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
-    if constexpr (Whole::sharded_gradients) {
-      int const bucket = bucket_of(layout, element);
+    if constexpr (Way.in_slots) {
+      int const bucket = bucket_of(layout(), element);
       return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
-             layout.bucket_begin[bucket];
+             layout().bucket_begin[bucket];
     } else {
       return memory.gradients() + element;
     }
   }
   /// The rank's part of what was changed there.
   void take_back(Device& device, Memory const& memory, std::int64_t element) {
-    if constexpr (Whole::sharded_gradients) {
-      int const bucket = bucket_of(layout, element);
+    if constexpr (Way.in_slots) {
+      int const bucket = bucket_of(layout(), element);
       scattered_.take_back(device, memory, bucket, group(bucket).rank());
     }
   }
 
   /// Sums over all ranks: whole numbers, or what one rank has and all others have as 0.
-  void reduce_sums(Device& device, std::span<double> sums, Label label = {"losses"}) {
+  TANDEM_NOINLINE void reduce_sums(Device& device, std::span<double> sums,
+                                   Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
   /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
   /// on.
-  void pass_on(Device& device, std::span<double> data, int from, std::span<int const> to) {
+  TANDEM_NOINLINE void pass_on(Device& device, std::span<double> data, int from,
+                               std::span<int const> to) {
     Label const label{"tensors"};
     detail::queue_collective(device, *tracer_, label, summed_, [&] {
       if (from >= 0) {
@@ -175,8 +171,8 @@ class GradientReduction {
   void await_sums(Device& device) { device.await_on(device.communication, summed_); }
 
   /// What is computed from now on reads in @p sums the sums over the replicas of a local stage.
-  void synchronize(Device& device, std::span<double> sums, int stage) {
-    if (alone()) {
+  TANDEM_NOINLINE void synchronize(Device& device, std::span<double> sums, int stage) {
+    if (alone_) {
       return;
     }
     add(device, communicator(stage), sums, {"statistics"}, synchronized_);
@@ -191,37 +187,48 @@ class GradientReduction {
   [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
 
  private:
-  // Whether the strategy takes any number of replicas and has got one, whose sums are there.
-  [[nodiscard]] bool alone() const {
-    if constexpr (Whole::any_replicas) {
-      return alone_;
-    } else {
-      return false;
-    }
-  }
+  [[nodiscard]] LayoutView const& layout() const { return tables_.layout; }
 
   // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
   // of them need more.
   [[nodiscard]] ElementRange summed(int bucket) {
-    if constexpr (Program::state_shares > 1) {
-      if (!sums_whole_ && !Program::shares_bucket(bucket)) {
-        return bucket_share(layout, bucket, group(bucket).rank(), Program::state_shares);
-      }
+    if (Way.shares && !sums_whole_ && !tables_.shares_bucket(bucket)) {
+      return bucket_share(layout(), bucket, group(bucket).rank(), tables_.state_shares);
     }
-    return bucket_range(layout, bucket);
+    return tables_.bucket(bucket);
+  }
+
+  // Where the device has both copies of its part of the model, and their gradients are summed, the
+  // first copy's buckets take the sum, before what other devices add to it.
+  [[nodiscard]] bool is_second(int bucket) const {
+    return has_twins_ && layout().bucket_stage[bucket] >= tables_.map.parts();
+  }
+  void join_twin(Device& device, P* gradients, int first) const {
+    if (has_twins_) {
+      ElementRange const second = tables_.bucket(tables_.twin_buckets[first]);
+      Verbs<Backend>::add(device, gradients + second.begin, gradients + tables_.bucket(first).begin,
+                          second.count());
+    }
+  }
+  void share_with_twin(Device& device, P* gradients, int first) const {
+    if (has_twins_) {
+      ElementRange const second = tables_.bucket(tables_.twin_buckets[first]);
+      Verbs<Backend>::copy(device, gradients + tables_.bucket(first).begin,
+                           gradients + second.begin, second.count());
+    }
   }
 
   // Of the replicas of a bucket.
   [[nodiscard]] Communicator& group(int bucket) {
-    return communicator(local_stage(Program::stages, layout.bucket_stage[bucket]));
+    return communicator(local_stage(tables_.stages, layout().bucket_stage[bucket]));
   }
 
   void begin(Device& device, Memory const& memory, int bucket) {
-    if (alone()) {
+    if (alone_) {
       return;
     }
     Communicator& replicas = group(bucket);
-    if (bucket_range(layout, bucket).count() > 0) {
+    if (tables_.bucket(bucket).count() > 0) {
       sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
     rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
@@ -229,10 +236,10 @@ class GradientReduction {
 
   // All buckets, from the last part of the model to the first.
   void begin_in_order(Device& device, Memory const& memory) {
-    for (int part = Whole::map.parts() - 1; part >= 0; --part) {
-      for (int b = 0; b < layout.buckets; ++b) {
-        if (layout.bucket_stage[b] % Whole::map.parts() == part && !Twins::is_second(b)) {
-          Twins::join(device, memory.gradients(), b);
+    for (int part = tables_.map.parts() - 1; part >= 0; --part) {
+      for (int b = 0; b < layout().buckets; ++b) {
+        if (layout().bucket_stage[b] % tables_.map.parts() == part && !is_second(b)) {
+          join_twin(device, memory.gradients(), b);
           begin(device, memory, b);
         }
       }
@@ -258,15 +265,17 @@ class GradientReduction {
     }
   }
 
+  DeviceTables const& tables_;
   Communicator communicator_;
   std::vector<Communicator> stages_;
+  bool has_twins_;  // whose gradients are summed
   bool overlaps_;
   int leaves_;               // of a stage's copy
   bool sums_whole_ = false;  // each bucket, on each rank that updates a part
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;
+  bool alone_;  // of any number of replicas there is one, whose sums are there
   Sums sums_;
   Scattered scattered_;
   RowGradientSums rows_;

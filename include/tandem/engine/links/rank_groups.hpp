@@ -111,28 +111,12 @@ class RankGroups {
     int const groups = reduced();
     return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
   }
-  /// The ends of these groups for a rank's stages, by connect(group).
-  template <int Count, class Connect>
-  TANDEM_COLD auto connect_stages(int rank, LocalStages<Count> const& stages,
-                                  Connect const& connect) const {
-    std::vector<decltype(connect(all))> ends;
-    for (LocalStage const& stage : stages.stage) {
-      ends.push_back(connect(of_stage(rank, stage.id)));
-    }
-    return ends;
-  }
 
   /// Of the ends of a link; the sender is its first rank.
   [[nodiscard]] int of_link(int line, int link, bool forward) const {
     return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
   }
-  /// The ends of (link, forward) of a rank's line, by connect(group), which outlives this.
-  template <class Connect>
-  auto connect_links(int rank, Connect const& connect) const {
-    return [groups = *this, line = line_of(rank), &connect](int link, bool forward) {
-      return connect(groups.of_link(line, link, forward));
-    };
-  }
+  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
 
   /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
   /// of the one in the middle, which has both.
@@ -145,7 +129,6 @@ class RankGroups {
  private:
   static constexpr StageMapView map() { return Program::map; }
   [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
-  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
   static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
   static constexpr int slices() { return Program::slices; }
   static std::string of_slice(int slice) {

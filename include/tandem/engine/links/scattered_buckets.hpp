@@ -15,6 +15,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/strategy/memory/bucket_gaps.hpp>
@@ -25,27 +26,27 @@ namespace tandem {
 /// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
 ///
 /// Order: the replicas as in an all-reduce; then the microbatches, one by one.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator, GradientWay Way>
 class ScatteredBuckets {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  using Adds = typename BucketSums<Program, Backend, Communicator>::Adds;
-  static constexpr auto const& layout = Program::layout;
-  static constexpr int shares = Program::state_shares;
+  using Memory = ParameterMemory<Backend>;
+  using Adds = typename BucketSums<Backend, Communicator, Way>::Adds;
 
   /// @param tracer  outlives this
-  TANDEM_COLD ScatteredBuckets(Device& device, Tracer<Device>& tracer)
-      : adds_{device, shares},
+  TANDEM_COLD ScatteredBuckets(DeviceTables const& tables, Device& device, Tracer<Device>& tracer)
+      : layout_{tables.layout},
+        shares_{tables.state_shares},
+        adds_{layout_, device, shares_},
         tracer_{tracer},
         slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
-        gaps_{bucket_gaps(Program::graph, layout)} {}
+        gaps_{bucket_gaps(tables.graph, layout_)} {}
 
   /// What is computed from now on writes the stage's first bucket.
   void open_stage(Device& device, Memory const& memory, int stage) {
-    for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-      if (layout.bucket_stage[bucket] == stage) {
+    for (int bucket = 0; bucket < layout_.buckets; ++bucket) {
+      if (layout_.bucket_stage[bucket] == stage) {
         open(device, memory, bucket);
         return;
       }
@@ -64,8 +65,8 @@ class ScatteredBuckets {
     detail::queue_collective(device, tracer_, label, slot.summed, [&] {
       adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
     });
-    if (bucket + 1 < layout.buckets &&
-        layout.bucket_stage[bucket + 1] == layout.bucket_stage[bucket]) {
+    if (bucket + 1 < layout_.buckets &&
+        layout_.bucket_stage[bucket + 1] == layout_.bucket_stage[bucket]) {
       open(device, memory, bucket + 1);
     }
   }
@@ -82,14 +83,14 @@ class ScatteredBuckets {
   /// Comm: an all-gather of each bucket.
   template <class GroupOf, class F>
   void each_whole(Device& device, Memory const& memory, GroupOf const& group_of, F const& f) {
-    for (int bucket = 0; bucket <= layout.buckets; ++bucket) {
-      if (bucket < layout.buckets) {
+    for (int bucket = 0; bucket <= layout_.buckets; ++bucket) {
+      if (bucket < layout_.buckets) {
         gather(device, group_of(bucket), memory, bucket, bucket & 1);
       }
       if (bucket > 0) {
         int const slot = (bucket - 1) & 1;
         device.await_on(device.communication, slots_[slot].summed);
-        f(bucket_range(layout, bucket - 1), static_cast<P const*>(memory.gradient_slot(slot)));
+        f(bucket_range(layout_, bucket - 1), static_cast<P const*>(memory.gradient_slot(slot)));
       }
     }
   }
@@ -125,17 +126,17 @@ class ScatteredBuckets {
     return slots_[0].whole == bucket ? 0 : slots_[1].whole == bucket ? 1 : -1;
   }
 
-  static std::span<P> made(Memory const& memory, int bucket) {
+  [[nodiscard]] std::span<P> made(Memory const& memory, int bucket) const {
     return {memory.made_gradients(bucket),
-            static_cast<std::size_t>(bucket_range(layout, bucket).count())};
+            static_cast<std::size_t>(bucket_range(layout_, bucket).count())};
   }
   // The rank's part of the array of gradients.
-  static std::span<P> own(Memory const& memory, int bucket) {
-    return {memory.gradients() + layout.bucket_begin[bucket] / shares,
-            static_cast<std::size_t>(bucket_range(layout, bucket).count() / shares)};
+  [[nodiscard]] std::span<P> own(Memory const& memory, int bucket) const {
+    return {memory.gradients() + layout_.bucket_begin[bucket] / shares_,
+            static_cast<std::size_t>(bucket_range(layout_, bucket).count() / shares_)};
   }
   // Where a sum goes: there, or to be added there, within its slot.
-  static std::span<P> target(Memory const& memory, Slot const& slot) {
+  [[nodiscard]] std::span<P> target(Memory const& memory, Slot const& slot) const {
     std::span<P> const part = own(memory, slot.bucket);
     return slot.adds ? made(memory, slot.bucket)
                            .subspan(static_cast<std::size_t>(slot.rank) * part.size(), part.size())
@@ -160,9 +161,9 @@ class ScatteredBuckets {
     }
     slots_[0].whole = slots_[1].whole = -1;
     for (ElementRange const& gap : gaps_) {
-      if (bucket_range(layout, bucket).has(gap.begin)) {
+      if (bucket_range(layout_, bucket).has(gap.begin)) {
         Verbs<Backend>::zero(
-            device, memory.made_gradients(bucket) + gap.begin - layout.bucket_begin[bucket],
+            device, memory.made_gradients(bucket) + gap.begin - layout_.bucket_begin[bucket],
             gap.count());
       }
     }
@@ -179,22 +180,12 @@ class ScatteredBuckets {
     });
   }
 
+  LayoutView layout_;
+  int shares_;
   Adds adds_;
   Tracer<Device>& tracer_;
   Slot slots_[2];
   std::vector<ElementRange> gaps_;  // between parameters, in the array of them
-};
-
-/// Where each rank has all gradients.
-template <class Backend>
-struct NoScatteredBuckets {
-  using Device = typename Backend::Device;
-
-  NoScatteredBuckets(Device& /*device*/, Tracer<Device>& /*tracer*/) {}
-  template <class Memory>
-  void open_stage(Device& /*device*/, Memory const& /*memory*/, int /*stage*/) {}
-  template <class Memory>
-  void await(Device& /*device*/, Memory const& /*memory*/, int /*bucket*/) {}
 };
 
 }  // namespace tandem

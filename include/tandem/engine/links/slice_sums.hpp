@@ -18,6 +18,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/step/tracer.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
@@ -29,11 +30,12 @@ namespace tandem {
 namespace detail {
 
 /// How the ranks add what a node has: as the communicator does.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator>
 struct PlainSlices {
   using T = typename Backend::Scalar;
 
-  PlainSlices(typename Backend::Device const& /*device*/, int /*samples*/) {}
+  PlainSlices(DeviceTables const& /*tables*/, typename Backend::Device const& /*device*/,
+              int /*samples*/) {}
 
   template <class Stream>
   void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
@@ -44,15 +46,15 @@ struct PlainSlices {
 
 /// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
 /// as it is stored there; of messages where the communicator has no order.
-template <class Program, class Backend, class Communicator>
+template <class Backend, class Communicator>
 class SlicesInOrder {
  public:
   using T = typename Backend::Scalar;
 
   /// @param samples  of a microbatch, at most
-  SlicesInOrder(typename Backend::Device& device, int samples)
-      : scratch_{device, ordered_scratch_bytes<Communicator, T>(most_elements(samples),
-                                                                Program::Program::slices)} {}
+  SlicesInOrder(DeviceTables const& tables, typename Backend::Device& device, int samples)
+      : scratch_{device, ordered_scratch_bytes<Communicator, T>(
+                             most_elements(tables.graph, samples), tables.slices)} {}
 
   template <class Stream>
   void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
@@ -68,9 +70,9 @@ class SlicesInOrder {
   using Add = std::conditional_t<(sizeof(T) < sizeof(float)), RoundedSum<T>, Sum>;
 
   // Of what is added at once.
-  TANDEM_COLD static std::size_t most_elements(int samples) {
+  TANDEM_COLD static std::size_t most_elements(GraphView graph, int samples) {
     std::int64_t most = 0;
-    for (Node const& node : Program::graph.node) {
+    for (Node const& node : std::span{graph.node, static_cast<std::size_t>(graph.nodes)}) {
       if (node.kind == NodeKind::reduce || node.kind == NodeKind::copy) {
         most = std::max(most, node.out.elements());
       }
@@ -86,24 +88,26 @@ class SlicesInOrder {
 /// The rank's end of the group of its slices, on the communication stream. The group adds in the
 /// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
 /// where Reproducible asks for that.
-/// @tparam Program  DeviceProgram
-template <class Program, class Backend, class Communicator>
+/// @tparam in_order  whether in an order that no communicator changes
+template <class Backend, class Communicator, bool in_order>
 class SliceSums {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Adds = std::conditional_t<Program::Program::batching.reproducible,
-                                  detail::SlicesInOrder<Program, Backend, Communicator>,
-                                  detail::PlainSlices<Program, Backend, Communicator>>;
+  using Adds = std::conditional_t<in_order, detail::SlicesInOrder<Backend, Communicator>,
+                                  detail::PlainSlices<Backend, Communicator>>;
 
   /// @param samples  of a microbatch, at most
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   /// @param tracer   outlives this
   template <class Connect>
-  TANDEM_COLD SliceSums(Device& device, int samples, Connect const& connect, int group,
-                        Tracer<Device>& tracer)
-      : adds_{device, samples}, group_{connect(group)}, tracer_{tracer}, mark_{device.make_mark()} {
+  TANDEM_COLD SliceSums(DeviceTables const& tables, Device& device, int samples,
+                        Connect const& connect, int group, Tracer<Device>& tracer)
+      : adds_{tables, device, samples},
+        group_{connect(group)},
+        tracer_{tracer},
+        mark_{device.make_mark()} {
     sends_.reserve(static_cast<std::size_t>(group_.size()));
     receives_.reserve(static_cast<std::size_t>(group_.size()));
   }
@@ -242,23 +246,6 @@ class SliceSums {
   std::vector<float> unread_;
   std::vector<Outgoing<T>> sends_;
   std::vector<Incoming<T>> receives_;
-};
-
-/// SliceSums where a rank has all slices, or whole layers.
-struct NoSliceSums {
-  template <class... Arguments>
-  explicit NoSliceSums(Arguments const&... /*arguments*/) {}
-  [[nodiscard]] static constexpr Slice slice() { return {}; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Batch>
-  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
-    return batch;
-  }
-  template <class Device, class T>
-  static constexpr void begin(Device const& /*device*/, T const* /*data*/, std::int64_t /*count*/,
-                              Label /*label*/) {}
-  template <class Device>
-  static constexpr void await(Device const& /*device*/) {}
 };
 
 }  // namespace tandem

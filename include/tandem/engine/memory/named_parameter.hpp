@@ -14,8 +14,8 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/graph/graph_view.hpp>
-#include <tandem/strategy/device_program.hpp>
 
 namespace tandem {
 
@@ -84,15 +84,15 @@ TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
 }  // namespace detail
 
 /// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Program, class Mirror>
-auto named_parameters(Mirror& mirror, int states) {
+template <class Mirror>
+auto named_parameters(DeviceTables const& device, Mirror& mirror, int states) {
   std::vector<typename Mirror::T*> of_states;
   for (int s = 0; s < states; ++s) {
     of_states.push_back(mirror.state(s));
   }
   return detail::named_parameters<typename Mirror::T>(
-      WholeParameters<Program>::graph, WholeParameters<Program>::layout.offset,
-      Program::Program::map.parts(), mirror.parameters(), mirror.gradients(), of_states);
+      device.whole_graph, device.whole_layout.offset, device.map.parts(), mirror.parameters(),
+      mirror.gradients(), of_states);
 }
 
 }  // namespace tandem

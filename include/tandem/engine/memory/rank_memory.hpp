@@ -21,17 +21,46 @@
 
 namespace tandem {
 
+namespace detail {
+
+/// Of a graph's edges that carry an input of the network, in ascending order: which one, and to
+/// which stage.
+template <int Edges>
+struct EdgeInputs {
+  int count = 0;
+  int of[static_cast<std::size_t>(Edges + 1)] = {};
+  int stage[static_cast<std::size_t>(Edges + 1)] = {};
+  bool is_result = false;  ///< an input is the network's result
+
+  constexpr explicit EdgeInputs(GraphView graph) {
+    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Node const& root = graph.node[root_of(graph, graph.source[e])];
+        if (root.kind == NodeKind::input) {
+          of[count] = root.input;
+          stage[count++] = node.stage;
+        }
+      }
+    }
+    is_result =
+        graph.result >= 0 && graph.node[root_of(graph, graph.result)].kind == NodeKind::input;
+  }
+};
+
+template <class Device>
+inline constexpr EdgeInputs<Device::graph.edges> edge_inputs{Device::graph};
+
+}  // namespace detail
+
 /// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
 /// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
 /// different ones.
-template <class Program, class Backend>
-class RankMemory : public ParameterMemory<Program, Backend> {
-  using Base = ParameterMemory<Program, Backend>;
+template <class Backend>
+class RankMemory : public ParameterMemory<Backend> {
+  using Base = ParameterMemory<Backend>;
 
  public:
-  using Base::graph;
-  using Base::layout;
-  using Base::places;
   using typename Base::Buffer;
   using typename Base::Device;
   using typename Base::P;
@@ -40,35 +69,37 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   /// What a rank computes at a time: the operands of each node for one microbatch.
   using Table = OperandTable<T, P>;
 
-  /// @param ops     have needs() and scratch_bytes(), as PreparedOps
-  /// @param task    what is planned for
+  /// @param tables   outlive this
+  /// @param needs    of each node's op
+  /// @param scratch  bytes that the greediest pass wants
+  /// @param task     what is planned for
   /// @param leaves  of one replica
   /// @param replicas  where the strategy takes any number
-  template <class Ops>
-  TANDEM_COLD RankMemory(Device& device, Ops const& ops, int states, PlanTask const& task,
-                         int leaves, int replicas = 1)
-      : Base{device, states, leaves, task.batch, task.microbatches, replicas},
+  TANDEM_COLD RankMemory(DeviceTables const& tables, Device& device,
+                         std::vector<OpNeeds> const& needs, std::int64_t scratch, int states,
+                         PlanTask const& task, int leaves, int replicas = 1)
+      : Base{tables, device, states, leaves, task.batch, task.microbatches, replicas},
         task_{task},
-        plan_{plan_memory(graph, ops.needs(), task)},
+        plan_{plan_memory(graph(), needs, task)},
         kept_{device, static_cast<std::size_t>(Arenas{plan_, task_}.kept_bytes())},
         recomputed_{device, static_cast<std::size_t>(plan_.recomputed_bytes)},
         transient_{device, static_cast<std::size_t>(Arenas{plan_, task_}.transient_bytes())},
-        scratch_{device, static_cast<std::size_t>(ops.scratch_bytes())},
-        packed_{device, packed_bytes(ops.needs()) * static_cast<std::size_t>(places.count())},
-        tables_{graph,
+        scratch_{device, static_cast<std::size_t>(scratch)},
+        packed_{device, packed_bytes(needs) * static_cast<std::size_t>(places().count())},
+        tables_{graph(),
                 plan_,
                 task_,
-                places,
+                places(),
                 {kept_.data(), recomputed_.data(), transient_.data()},
-                pointers(ops.needs())},
-        carried_{carried_bytes(ops.needs())},
-        carries_all_{carries_all(ops.needs())} {}
-  TANDEM_COLD ~RankMemory() = default;
+                pointers(needs)},
+        carried_{carried_bytes(needs)},
+        carries_all_{carries_all(needs)} {}
+  TANDEM_COLD ~RankMemory() {}  // defaulted, each unit would compile it
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
   /// Plays rows of actions on the tables; refers to this and to @p needs.
   [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
-    return {{graph, needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
+    return {{graph(), needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
             tables_};
   }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
@@ -78,20 +109,23 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
   /// The same for B(m), whose weights are others only where F's are predicted.
   [[nodiscard]] Table const& backward_table(int m) const {
-    return places.predicts() ? tables_.backward(m) : tables_.forward(m);
+    return places().predicts() ? tables_.backward(m) : tables_.forward(m);
   }
 
   /// Points every edge that carries the network's input number @p input to a node of stage
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
   /// whose table this is, too.
+  /// @tparam Device  the DeviceProgram
+  template <class Device>
   void set_input(int m, T const* x, int stage, int input = 0) {
+    static constexpr auto const& inputs = detail::edge_inputs<Device>;
     T const** const* const edge = tables_.input_edges(m);
-    for (int i = 0; i < input_edges; ++i) {
+    for (int i = 0; i < inputs.count; ++i) {
       if (inputs.of[i] == input && inputs.stage[i] == stage) {
         *edge[i] = x;
       }
     }
-    if constexpr (result_is_input) {
+    if constexpr (inputs.is_result) {
       tables_.set_output(m, x);
     }
   }
@@ -135,48 +169,21 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   }
 
  private:
-  static constexpr bool is_input(int node) {
-    return graph.node[root_of(graph, node)].kind == NodeKind::input;
-  }
-  static constexpr int input_edges = [] {
-    int count = 0;
-    for (int e = 0; e < graph.edges; ++e) {
-      count += is_input(graph.source[e]) ? 1 : 0;
-    }
-    return count;
-  }();
-  // Which of the network's inputs each of these edges carries, and to which stage.
-  struct EdgeInputs {
-    int of[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
-    int stage[static_cast<std::size_t>(input_edges > 0 ? input_edges : 1)] = {};
-  };
-  static constexpr EdgeInputs inputs = [] {
-    EdgeInputs list;
-    int count = 0;
-    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        if (is_input(graph.source[e])) {
-          list.of[count] = graph.node[root_of(graph, graph.source[e])].input;
-          list.stage[count++] = node.stage;
-        }
-      }
-    }
-    return list;
-  }();
-  static constexpr bool result_is_input = graph.result >= 0 && is_input(graph.result);
+  [[nodiscard]] GraphView const& graph() const { return Base::tables().graph; }
+  [[nodiscard]] WeightPlaces const& places() const { return Base::tables().places; }
 
   [[nodiscard]] TANDEM_COLD ParameterPointers<T, P> pointers(
       std::vector<OpNeeds> const& needs) const {
     ParameterPointers<T, P> all;
-    if constexpr (layout.row_gradients > 0) {
-      all.rows.resize(static_cast<std::size_t>(graph.parameters));
+    LayoutView const& layout = Base::layout();
+    if constexpr (HasRowVerbs<Backend>) {
+      all.rows.resize(static_cast<std::size_t>(layout.row_gradients > 0 ? graph().parameters : 0));
       for (int r = 0; r < layout.row_gradients; ++r) {
         all.rows[static_cast<std::size_t>(layout.row_parameter[r])] = this->rows().buffer(r);
       }
     }
-    for (int place = 0; place < places.count(); ++place) {
-      for (int p = 0; p < graph.parameters; ++p) {
+    for (int place = 0; place < places().count(); ++place) {
+      for (int p = 0; p < graph().parameters; ++p) {
         all.parameter.push_back(this->parameter(p, place));
         all.weight.push_back(this->weight(p, place));
         bool const dense = layout.offset[p] < layout.dense;
@@ -191,8 +198,8 @@ class RankMemory : public ParameterMemory<Program, Backend> {
     return all;
   }
   [[nodiscard]] P* made_gradient(std::int64_t element) const {
-    int const bucket = bucket_of(layout, element);
-    return this->made_gradients(bucket) + (element - layout.bucket_begin[bucket]);
+    int const bucket = bucket_of(Base::layout(), element);
+    return this->made_gradients(bucket) + (element - Base::layout().bucket_begin[bucket]);
   }
   TANDEM_COLD static std::size_t packed_bytes(std::vector<OpNeeds> const& needs) {
     std::int64_t sum = 0;
@@ -203,21 +210,22 @@ class RankMemory : public ParameterMemory<Program, Backend> {
   }
 
   // Of each node, a sample's; what reads the first of two inputs only has it whole.
-  TANDEM_COLD static std::vector<std::int64_t> carried_bytes(std::vector<OpNeeds> const& needs) {
+  [[nodiscard]] TANDEM_COLD std::vector<std::int64_t> carried_bytes(
+      std::vector<OpNeeds> const& needs) const {
     std::vector<std::int64_t> bytes;
     for (std::size_t n = 0; n < needs.size(); ++n) {
-      bool const whole = is_of_source<Program>(static_cast<int>(n));
+      bool const whole = Base::tables().reads_two && has_source_time(graph().node[n]);
       bytes.push_back(whole ? 0 : needs[n].carried_bytes);
     }
     return bytes;
   }
 
-  TANDEM_COLD static bool carries_all(std::vector<OpNeeds> const& needs) {
+  [[nodiscard]] TANDEM_COLD bool carries_all(std::vector<OpNeeds> const& needs) const {
     bool all = true;
     for (std::size_t n = 0; n < needs.size(); ++n) {
-      Node const& node = graph.node[n];
+      Node const& node = graph().node[n];
       for (int e = node.first_edge; node.computes() && e < node.first_edge + node.edges; ++e) {
-        bool const other = graph.node[graph.source[e]].out.clock != node.in.clock;
+        bool const other = graph().node[graph().source[e]].out.clock != node.in.clock;
         all = all && (!other || needs[n].carried_bytes > 0);
       }
     }

@@ -20,27 +20,28 @@ namespace tandem {
 /// itself, unless a rank has its part of these alone, too; all else are copies, whole after
 /// gather(), until the next step releases them. Before it they have this rank's part, and what is
 /// written to the others goes nowhere.
-template <class Program, class Backend>
+template <class Backend>
 class ShardedMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  static constexpr auto const& layout = Program::layout;
+  using Memory = ParameterMemory<Backend>;
 
-  explicit ShardedMirror(int states) : states_{states} {}
+  ShardedMirror(DeviceTables const& tables, int states)
+      : layout_{tables.layout}, shares_{tables.sharded_parameters}, states_{states} {}
 
   /// @param pieces  RankParts::Pieces
   template <class Pieces>
   TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
     memory_ = &memory;
-    copies_.resize(
-        static_cast<std::size_t>((1 + states_) * layout.trained + (shares ? layout.elements : 0)));
-    if constexpr (shares) {
-      std::copy_n(memory.frozen(), layout.elements - layout.trained, parameters() + layout.trained);
+    copies_.resize(static_cast<std::size_t>((1 + states_) * layout_.trained +
+                                            (shares_ ? layout_.elements : 0)));
+    if (shares_) {
+      std::copy_n(memory.frozen(), layout_.elements - layout_.trained,
+                  parameters() + layout_.trained);
     }
     for (OwnedRange const& own : pieces.shares.owned()) {
-      if constexpr (shares) {
+      if (shares_) {
         copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
       }
       copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
@@ -54,7 +55,7 @@ class ShardedMirror {
   template <class Pieces>
   TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
     download(device, memory, pieces);
-    if constexpr (shares) {
+    if (shares_) {
       pieces.shares.gather_array(device, parameters(), {"parameters"});
     }
     pieces.shares.gather_array(device, gradients(), {"gradients"});
@@ -66,14 +67,14 @@ class ShardedMirror {
 
   template <class Pieces>
   TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
-    if constexpr (shares) {
+    if (shares_) {
       if (!copies_.empty()) {
-        std::copy_n(parameters() + layout.trained, layout.elements - layout.trained,
+        std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
                     memory.frozen());
       }
     }
     for (OwnedRange const& own : pieces.shares.owned()) {
-      if (shares && !copies_.empty()) {
+      if (shares_ && !copies_.empty()) {
         std::copy_n(parameters() + own.range.begin, own.range.count(),
                     memory.kept_parameters(own.range.begin, own.lag));
       }
@@ -94,18 +95,18 @@ class ShardedMirror {
 
   /// As of ParameterMemory. @pre download() was called
   [[nodiscard]] T* parameters() {
-    return shares ? copies_.data() + (1 + states_) * layout.trained : memory_->parameters();
+    return shares_ ? copies_.data() + (1 + states_) * layout_.trained : memory_->parameters();
   }
   [[nodiscard]] T* gradients() { return copies_.data(); }
-  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout.trained; }
+  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout_.trained; }
 
  private:
-  static constexpr bool shares = Program::sharded_parameters;
-
   static void copy(T const* from, T* to, ElementRange range) {
     std::copy_n(from, range.count(), to + range.begin);
   }
 
+  LayoutView layout_;
+  bool shares_;  // parameters, too
   Memory const* memory_ = nullptr;
   int states_;
   std::vector<T> copies_;  // gradients, states, then parameters

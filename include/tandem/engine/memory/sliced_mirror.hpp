@@ -14,13 +14,12 @@
 
 #include <tandem/comm/operation.hpp>
 #include <tandem/core/config.hpp>
-#include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/memory/sharded_mirror.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/verbs.hpp>
-#include <tandem/strategy/device_program.hpp>
 
 namespace tandem {
 
@@ -61,15 +60,16 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 /// Memory: while it shows something, that of a rank that has no slices, in the host's memory; and a
 ///         slice's gradients and states, where replicas have shares of them. While it gathers, the
 ///         slices of one array, also on a device that has memory of its own.
-template <class Program, class Backend>
+/// @tparam OwnMirror  ParameterMirror or ShardedMirror: of the rank's slices
+template <class Backend, class OwnMirror>
 class SlicedMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Program, Backend>;
-  using Whole = WholeParameters<Program>;
+  using Memory = ParameterMemory<Backend>;
 
-  explicit SlicedMirror(int states) : states_{states}, slice_{states} {}
+  SlicedMirror(DeviceTables const& tables, int states)
+      : tables_{tables}, states_{states}, slice_{tables, states} {}
 
   /// @param pieces  RankParts::Pieces
   template <class Pieces>
@@ -91,11 +91,11 @@ class SlicedMirror {
       slice_.download(device, memory);
     }
     show(pieces.slices.slice());
-    if constexpr (Program::Program::slices > 1) {
+    if (tables_.slices > 1) {
       int const count = pieces.slices.slice().count;
       std::vector<T> all;
       each_array([&](T const* own, T* whole, bool trained, char const* name) {
-        std::int64_t const each = trained ? Program::layout.trained : Program::layout.elements;
+        std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
         all.resize(static_cast<std::size_t>(each * count));
         gather_array(device, pieces.slices, own, all, {name});
         for (int number = 0; number < count; ++number) {
@@ -135,14 +135,14 @@ class SlicedMirror {
 
   /// In the layout of WholeParameters. @pre download() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }
-  [[nodiscard]] T* gradients() { return copies_.data() + Whole::layout.elements; }
-  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * Whole::layout.trained; }
+  [[nodiscard]] T* gradients() { return copies_.data() + tables_.whole_layout.elements; }
+  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * tables_.whole_layout.trained; }
 
  private:
   // Shows what slice_ has.
   TANDEM_COLD void show(Slice const& rank) {
-    copies_.resize(
-        static_cast<std::size_t>(Whole::layout.elements + (1 + states_) * Whole::layout.trained));
+    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
+                                            (1 + states_) * tables_.whole_layout.trained));
     each_array([&](T const* own, T* whole, bool trained, char const*) {
       copy(own, whole, rank, trained);
     });
@@ -164,15 +164,16 @@ class SlicedMirror {
                            Label label) {
     Slice const slice = slices.slice();
     std::size_t const size = all.size() / static_cast<std::size_t>(slice.count);
-    if constexpr (ParameterMirror<Program, Backend>::is_memory) {
-      slices.gather(device, {own, size}, all, label);
+    if constexpr (ParameterMirror<Backend>::is_memory) {
+      slices.gather(device, std::span{own, size}, std::span{all}, label);
       device.finish();
     } else {
       typename Backend::Buffer const there{device, all.size() * sizeof(T)};
       T* const part = there.template as<T>() + size * static_cast<std::size_t>(slice.number);
       Verbs<Backend>::from_host(device, reinterpret_cast<std::byte const*>(own),
                                 reinterpret_cast<std::byte*>(part), size * sizeof(T));
-      slices.gather(device, {part, size}, {there.template as<T>(), all.size()}, label);
+      slices.gather(device, std::span<T const>{part, size},
+                    std::span{there.template as<T>(), all.size()}, label);
       Verbs<Backend>::to_host(device, there.data(), reinterpret_cast<std::byte*>(all.data()),
                               there.bytes());
     }
@@ -180,12 +181,12 @@ class SlicedMirror {
 
   // f(begin in the rank's array, in the whole one, elements) of what a rank has.
   template <class F>
-  static void each_run(Slice const& rank, bool trained, F const& f) {
-    GraphView const graph{Program::graph};
+  void each_run(Slice const& rank, bool trained, F const& f) const {
+    GraphView const& graph = tables_.graph;
     for (int p = 0; p < graph.parameters; ++p) {
       if (!trained || !graph.parameter[p].frozen) {
-        std::int64_t const own = Program::layout.offset[p];
-        std::int64_t const whole = Whole::layout.offset[graph.parameter[p].whole];
+        std::int64_t const own = tables_.layout.offset[p];
+        std::int64_t const whole = tables_.whole_layout.offset[graph.parameter[p].whole];
         detail::each_run(graph.parameter[p], rank,
                          [&](std::int64_t from, std::int64_t to, std::int64_t count) {
                            f(own + from, whole + to, count);
@@ -194,22 +195,22 @@ class SlicedMirror {
     }
   }
 
-  static void copy(T const* own, T* whole, Slice const& rank, bool trained) {
+  void copy(T const* own, T* whole, Slice const& rank, bool trained) const {
     each_run(rank, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
       std::copy_n(own + from, count, whole + to);
     });
   }
-  static void put(T* own, T const* whole, Slice const& rank, bool trained) {
+  void put(T* own, T const* whole, Slice const& rank, bool trained) const {
     each_run(rank, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
       std::copy_n(whole + from, count, own + to);
     });
   }
 
-  static constexpr bool shares = Program::Program::sharded_state;
+  static constexpr bool shares = std::is_same_v<OwnMirror, ShardedMirror<Backend>>;
 
+  DeviceTables const& tables_;
   int states_;
-  std::conditional_t<shares, ShardedMirror<Program, Backend>, ParameterMirror<Program, Backend>>
-      slice_;
+  OwnMirror slice_;
   std::vector<T> copies_;  // parameters, gradients, then states
 };
 

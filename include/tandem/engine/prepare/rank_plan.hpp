@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/action_table.hpp>
@@ -38,52 +39,6 @@ struct RankPlan {
   std::vector<StageLife> stages{};
 };
 
-/// What a device's plan depends on besides the table.
-struct RankPlanTask {
-  StageMapView map{};
-  int device = 0;
-  int replicas = 1;
-  Averaging averaging{};
-  std::span<LocalStage const> stages{};
-  std::span<int const> bucket_stage{};  ///< of each bucket of gradients
-  bool ties = false;                    ///< devices share a parameter
-  int slices = 1;                       ///< ranks that share each device's part
-  /// row_order() where the model has two copies; a program without them does not compile it.
-  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
-};
-
-namespace detail {
-
-template <class Whole>
-decltype(RankPlanTask::order) order_of() {
-  return nullptr;
-}
-template <class Whole>
-  requires(Whole::map.copies > 1)
-decltype(RankPlanTask::order) order_of() {
-  return row_order<std::conditional_t<(Whole::map.copies > 1), ActionRows, void>>;
-}
-
-}  // namespace detail
-
-/// That of device @p Program::device. Code that runs once takes such values and not the type, or
-/// each device of each strategy would be compiled for itself.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Program>
-RankPlanTask rank_plan_task(int replicas = Program::Program::batching.replicas) {
-  using Whole = typename Program::Program;
-  return {.map = Whole::map,
-          .device = Program::device,
-          .replicas = replicas,
-          .averaging = Whole::averaging,
-          .stages = Program::stages.stage,
-          .bucket_stage = {Program::layout.bucket_stage,
-                           static_cast<std::size_t>(Program::layout.buckets)},
-          .ties = Whole::ties.crosses(),
-          .slices = Whole::slices,
-          .order = detail::order_of<Whole>()};
-}
-
 /// The strategy's batching, with the microbatches of an imported table if there are any.
 /// @param replicas  of the world, where the strategy takes any number
 template <class Whole>
@@ -102,15 +57,11 @@ TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
   return batching;
 }
 
-/// The rules of its step; of buckets only those of device @p task.device, which @p buckets keeps.
-TANDEM_ONCE TANDEM_COLD StepRules step_rules(RankPlanTask const& task,
-                                             std::vector<std::span<int const>>& buckets);
-
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
 /// over chunks of time and their messages are numbered by their chunks.
 /// @param table     lowered
 /// @param batching  with as many microbatches as @p table has
-TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
                                                 Batching const& batching);
 
 /// The plan of device @p Program::device.
@@ -121,7 +72,7 @@ TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches
                                     int replicas = 1) {
   using Whole = typename Program::Program;
   Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(rank_plan_task<Program>(batching.replicas),
+  return make_rank_plan(device_tables<Program>,
                         imported != nullptr ? *imported : rows_of(Whole::table), batching);
 }
 
@@ -141,22 +92,18 @@ RankPlan make_asynchronous_plan(int microbatches) {
 
 namespace tandem {
 
-TANDEM_ONCE StepRules step_rules(RankPlanTask const& task,
-                                 std::vector<std::span<int const>>& buckets) {
-  buckets.assign(static_cast<std::size_t>(task.map.devices), {});
-  buckets[static_cast<std::size_t>(task.device)] = task.bucket_stage;
-  return {.replicas = task.replicas,
-          .averaging = task.averaging,
-          .buckets = buckets.data(),
-          .ties = task.ties,
-          .slices = task.slices};
-}
-
-TANDEM_ONCE RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& table,
+TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
                                     Batching const& batching) {
-  std::vector<std::span<int const>> buckets;
-  StepRules const rules = step_rules(task, buckets);
-  RowOrder const order = task.order != nullptr ? task.order(table, task.map, rules) : RowOrder{};
+  std::vector<std::span<int const>> buckets(static_cast<std::size_t>(device.map.devices));
+  buckets[static_cast<std::size_t>(device.device)] = {
+      device.layout.bucket_stage, static_cast<std::size_t>(device.layout.buckets)};
+  StepRules const rules{.replicas = batching.replicas,
+                        .averaging = device.averaging,
+                        .buckets = buckets.data(),
+                        .ties = device.ties_cross,
+                        .slices = device.slices};
+  RowOrder const order =
+      device.order != nullptr ? device.order(table, device.map, rules) : RowOrder{};
   RankPlan plan{.batching = batching,
                 .reduces_early = order.reduces_early,
                 .updates_early = order.updates_early};
@@ -167,22 +114,23 @@ TANDEM_ONCE RankPlan make_rank_plan(RankPlanTask const& task, ActionRows const& 
     return action;
   };
   auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
-  complete_row(table, task.map, rules, order, task.device, training);
+  complete_row(table, device.map, rules, order, device.device, training);
   auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
-  complete_forward_row(table, task.map, rules, task.device, forward);
+  complete_forward_row(table, device.map, rules, device.device, forward);
   Action const end{.kind = ActionKind::end,
-                   .stage = static_cast<std::int16_t>(first_stage(task.map, task.device))};
+                   .stage = static_cast<std::int16_t>(first_stage(device.map, device.device))};
   training(end);
   forward(end);
-  int const held = held_gradients(table, task.device, task.map, task.stages, batching.passes());
-  for (LocalStage const& own : task.stages) {
-    int const deferred = std::max(held, deferred_microbatches(table, task.map, own.id));
+  int const held =
+      held_gradients(table, device.device, device.map, device.stages, batching.passes());
+  for (LocalStage const& own : device.stages) {
+    int const deferred = std::max(held, deferred_microbatches(table, device.map, own.id));
     plan.stages.push_back(
         {.first = own.first,
          .last = own.last,
-         .live = whole_chunks(live_microbatches(table, task.map, own.id), batching.chunks),
+         .live = whole_chunks(live_microbatches(table, device.map, own.id), batching.chunks),
          .deferred = whole_chunks(deferred, batching.chunks),
-         .first_microbatch = task.map.first_microbatch(own.id, batching.passes())});
+         .first_microbatch = device.map.first_microbatch(own.id, batching.passes())});
   }
   return plan;
 }

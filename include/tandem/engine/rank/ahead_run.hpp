@@ -59,7 +59,7 @@ class AheadRun {
   template <class Rank>
   void update(Action action, Rank& rank) {
     if (trusted_ && idly(rank, [this] { return stream_->follows(step_); })) {
-      last_ = {.state = *rank.slot_.feed.state(),
+      last_ = {.state = *rank.slot_.state,
                .key = rank.slot_.key,
                .number = step_,
                .first_bad = first_bad_};
@@ -70,7 +70,7 @@ class AheadRun {
     rank.parts_.gradients.await_sums(rank.parts_.device);
     rank.updates_.run(rank.parts_, rank.slot_, action.stage);
     trusted_ = rank.updates_.plain();
-    report(rank, step_, *rank.slot_.feed.result(), first_bad_);
+    report(rank, step_, *rank.slot_.result, first_bad_);
   }
 
  private:
@@ -158,11 +158,6 @@ class AheadRun {
   AheadStep last_{};       // that step
   StepResult result_{};
   int first_bad_ = 0;  // see AheadStep
-};
-
-/// What other ranks have in its place.
-struct NoAheadRun {
-  [[nodiscard]] static constexpr bool on() { return false; }
 };
 
 }  // namespace tandem

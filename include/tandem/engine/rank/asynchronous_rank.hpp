@@ -4,6 +4,7 @@
 /// @file
 /// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
 /// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
+/// each_action: what it does in a round.
 
 #include <atomic>
 #include <cstddef>
@@ -14,20 +15,65 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
-#include <tandem/engine/memory/check/plays_rows.hpp>
+#include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
-#include <tandem/engine/rank/asynchronous_tick.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
+#include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/step/stream.hpp>
 #include <tandem/engine/step/version_update.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/runtime/concepts.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/table/action.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 
 namespace tandem {
+
+/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
+/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
+/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
+///
+/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
+/// their types reach. asynchronous_table() has the same rows as a table.
+template <class F>
+constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
+                           F const& f) {
+  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
+    f(Action{.kind = kind,
+             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
+             .stage = static_cast<std::int16_t>(stage),
+             .index = static_cast<std::int32_t>(index)},
+      index);
+  };
+  bool const first = stage == 0;
+  bool const last = stage + 1 == rule.devices;
+  if (g < all) {
+    if (!first) {
+      act(ActionKind::receive_forward, g);
+    }
+    act(ActionKind::forward, g, rule.forward_version(stage, g));
+    if (!last) {
+      act(ActionKind::send_forward, g);
+    }
+  }
+  std::int64_t const late = g - rule.delay(stage);
+  if (late < 0 || late >= all) {
+    return;
+  }
+  if (!last) {
+    act(ActionKind::receive_backward, late);
+  }
+  act(ActionKind::backward, late, rule.backward_version(stage, late));
+  if (!first) {
+    act(ActionKind::send_backward, late);
+  }
+  if ((late + 1) % rule.microbatches == 0) {
+    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
+  }
+}
 
 /// Between streams place 0 has the weights. At the beginning of one every place gets them; during
 /// it version v of the weights, after v updates, is in the place of v.
@@ -36,17 +82,22 @@ template <class Program, class Backend, class LossType, class MetricType, class 
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Program::Program>
 class AsynchronousRank final
-    : public RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>,
-                      RankParts<Program, Backend, LossType, MetricType, Communicator>> {
+    : private detail::HeldParts<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
+      public RankBody<
+          RankInterface<StepBatchOf<Program, Backend, LossType>>,
+          typename RankParts<Program, Backend, LossType, MetricType, Communicator>::Core> {
   using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base = RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, Parts>;
+  using Base =
+      RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, typename Parts::Core>;
+  using detail::HeldParts<Parts>::held;
   using Table = typename Parts::Table;
   using Passes = MicrobatchPasses<Parts, 0>;
 
  public:
   using typename Base::Batch;
-  using typename Base::Slot;
-  using typename Base::Whole;
+  using Slot = StepSlot<Parts>;
+  using FeedType = typename Slot::FeedType;
+  using Whole = typename Parts::Whole;
   using Stream = StepStream<Batch>;
   static constexpr auto const& places = Program::places;
   static constexpr auto const& rule = Program::places.rule;
@@ -55,13 +106,15 @@ class AsynchronousRank final
   /// @param connect  connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   AsynchronousRank(RankOptions const& options, Connect const& connect)
-      : Base{options, make_asynchronous_plan<Program>(options.microbatches), connect},
+      : detail::HeldParts<Parts>{{options, make_asynchronous_plan<Program>(options.microbatches),
+                                  connect}},
+        Base{held, options},
         update_{options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value)} {
     TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
     for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
-      slots_.emplace_back(parts_, options);
+      slots_.emplace_back(held, options);
     }
   }
 
@@ -84,7 +137,7 @@ class AsynchronousRank final
   StepResult forward(StepState const& state, Batch const& batch) override {
     Slot& slot = slot_of(0);
     begin(slot, state, batch, false);
-    parts_.carry(slot, batch);
+    parts_.carry(slot.microbatches, batch.position, batch.parents);
     parts_.sums.clear(parts_.device);
     for (int m = 0; m < rule.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {
@@ -142,8 +195,8 @@ class AsynchronousRank final
   }
 
   void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
-    slot.begin(parts_, state, batch, training, watch_.waiter());
-    slot.load(parts_);
+    slot.begin(held, state, batch, training, watch_.waiter());
+    slot.load(held);
   }
 
   // Not late, however long the program takes.
@@ -180,7 +233,7 @@ class AsynchronousRank final
     }
     int const t = table_of(g);
     int const m = in_step(g);
-    Passes::forward(parts_, slot, m, parts_.memory.table(t), t);
+    Passes::forward(held, slot, m, parts_.memory.table(t), t);
     if (stage.has_result && m + 1 == rule.microbatches) {
       parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
       finish(slot, slot.key.samples, *slot.feed.result());
@@ -196,7 +249,7 @@ class AsynchronousRank final
 
   void backward(std::int64_t g) {
     Slot& slot = slot_at(g);
-    Passes::backward(parts_, slot, slot.microbatches[in_step(g)],
+    Passes::backward(held, slot, slot.microbatches[in_step(g)],
                      parts_.memory.backward_table(table_of(g)));
   }
 
@@ -220,7 +273,7 @@ class AsynchronousRank final
 
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
-      parts_.ties.begin_step();
+      parts_.begin_gradients();
       parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
       StepState const& state = *slot_of(step).feed.state();
       int const bad = update_.first_bad(parts_.device, parts_.memory);
@@ -255,11 +308,11 @@ class AsynchronousRank final
   void pack_place(int place) {
     for (int t = 0; t < places.tables(); ++t) {
       if (places.forward(t) == place) {
-        Passes::pack(parts_, parts_.memory.table(t));
+        Passes::pack(held, parts_.memory.table(t));
         return;
       }
       if (places.backward(t) == place) {
-        Passes::pack(parts_, parts_.memory.backward_table(t));
+        Passes::pack(held, parts_.memory.backward_table(t));
         return;
       }
     }
@@ -288,7 +341,7 @@ class AsynchronousRank final
       message(action, slot, m, table);
     }
     begins(ActionKind::forward);
-    Passes::forward(parts_, slot, m, table, t);
+    Passes::forward(held, slot, m, table, t);
     if (places.stage + 1 < Whole::devices) {
       begins(ActionKind::send_forward);
       message(action, slot, m, table);

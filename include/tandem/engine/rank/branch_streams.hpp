@@ -43,18 +43,6 @@ concept HasSides = requires(Device& device, int s) {
   device.join(s);
 };
 
-/// Where nothing runs at the same time.
-struct NoBranchStreams {
-  template <class Graph>
-  NoBranchStreams(Graph const& /*graph*/, int /*streams*/, int const* /*segment*/) {}
-  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Device>
-  void open(Device& /*device*/, std::vector<OpNeeds> const& /*needs*/) {}
-  template <class Device>
-  void settle(Device& /*device*/) {}
-};
-
 /// Stage tells it of each node; between a region's first and last one a node's kernels go to the
 /// stream of its branch. The device's `compute`, `scratch` and `casts` are that stream's meanwhile,
 /// so that ops know of nothing.

@@ -40,9 +40,9 @@ struct MicrobatchPasses {
     auto const pass = pass_of(parts, slot, own);
     parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training, own.chunk);
     if constexpr (stage.has_input) {
-      parts.memory.set_input(t, slot.feed.input(own), stage.id);
+      parts.memory.template set_input<Program>(t, slot.feed.input(own), stage.id);
       if constexpr (has_second) {
-        parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
+        parts.memory.template set_input<Program>(t, slot.feed.second_input(own), stage.id, 1);
       }
     }
     bool const generates = is_timed && pass.position >= 0 && !pass.is_chunk();
@@ -187,17 +187,11 @@ struct MicrobatchPasses {
   }
 };
 
-/// Has the weights of a stage, and of all, as products read them.
+/// Has the weights of a stage as products read them.
 template <class Parts>
 void pack_stage(Parts& parts, int stage) {
   at_stage<typename Parts::Program>(
       stage, [&](auto s) { MicrobatchPasses<Parts, s>::pack(parts, parts.memory.table(0)); });
-}
-template <class Parts>
-void pack_stages(Parts& parts) {
-  for (LocalStage const& stage : Parts::Program::stages.stage) {
-    pack_stage(parts, stage.id);
-  }
 }
 
 }  // namespace tandem

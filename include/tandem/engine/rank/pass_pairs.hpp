@@ -35,16 +35,6 @@ constexpr Action const* paired_backward(Action const* forward) {
   return pair ? next : nullptr;
 }
 
-/// Where passes run one after another.
-struct NoPassPairs {
-  [[nodiscard]] static constexpr bool on() { return false; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Device>
-  void open(Device& /*device*/, RankPlan const& /*plan*/, std::int64_t /*scratch*/) {}
-  template <class Device>
-  void settle(Device& /*device*/) {}
-};
-
 /// The forward pass goes to a stream of its own, with scratch memory of its own. What both stages
 /// have besides is apart: of two stages each pass writes its own, and the values of a forward pass
 /// share no memory with gradients that are deferred.

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/engine/memory/mirror.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/memory/sharded_mirror.hpp>
 #include <tandem/engine/memory/sliced_mirror.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
-#include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/weight_average.hpp>
@@ -27,43 +27,45 @@ namespace tandem {
 
 namespace detail {
 
-template <class Program, class Backend>
-struct MirrorOf {
-  using type = ParameterMirror<Program, Backend>;
+// Before what refers to them.
+template <class Parts>
+struct HeldParts {
+  Parts held;
 };
-template <class Program, class Backend>
-  requires(Program::Program::sharded_state&& Program::Program::layer_slices == 1)
-struct MirrorOf<Program, Backend> {
-  using type = ShardedMirror<Program, Backend>;
+template <class Parts>
+struct HeldSlot {
+  StepSlot<Parts> slot_;
 };
-template <class Program, class Backend>
-  requires(Program::Program::layer_slices > 1)
-struct MirrorOf<Program, Backend> {
-  using type = SlicedMirror<Program, Backend>;
-};
+
+/// Samples of numbers, and labels.
+template <class Parts, class P = typename Parts::Backend::Master>
+using SampleBatch = StepBatch<P, std::int32_t, P>;
 
 }  // namespace detail
 
 /// @tparam Interface  RankInterface
-/// @tparam Parts      RankParts
+/// @tparam Parts      RankCore
 template <class Interface, class Parts>
 class RankBody : public Interface {
  public:
-  using Whole = typename Parts::Whole;
-  using typename Interface::P;
-  using Slot = StepSlot<Parts>;
-  using FeedType = typename Slot::FeedType;
   using typename Interface::Batch;
+  using typename Interface::P;
+  using Backend = typename Parts::Backend;
+  using OwnMirror = std::conditional_t<Parts::way.gradients.shares, ShardedMirror<Backend>,
+                                       ParameterMirror<Backend>>;
+  using Mirror = std::conditional_t<Parts::way.sliced, SlicedMirror<Backend, OwnMirror>, OwnMirror>;
+  /// Whether a mirror shows what other ranks have pieces of.
+  static constexpr bool has_pieces = Parts::way.gradients.shares || Parts::way.sliced;
 
   [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
   /// What each node's op asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.ops.needs(); }
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.needs; }
 
   std::vector<NamedParameter<P>> parameters() override {
-    auto list = named_parameters<typename Parts::Program>(mirror_, states_);
+    auto list = named_parameters(parts_.tables, mirror_, states_);
     for (std::size_t p = 0; p < list.size(); ++p) {
       if (averaged_[p]) {
-        std::int64_t const at = WholeParameters<typename Parts::Program>::layout.offset[p];
+        std::int64_t const at = parts_.tables.whole_layout.offset[p];
         list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
       }
     }
@@ -71,7 +73,7 @@ class RankBody : public Interface {
   }
   void download() override {
     parts_.shares.arrive(parts_.device);
-    if constexpr (Whole::has_pieces) {
+    if constexpr (has_pieces) {
       mirror_.download(parts_.device, parts_.memory, parts_.pieces());
     } else {
       mirror_.download(parts_.device, parts_.memory);
@@ -88,16 +90,15 @@ class RankBody : public Interface {
   [[nodiscard]] auto& device() { return parts_.device; }
 
  protected:
-  template <class Connect>
-  TANDEM_COLD RankBody(RankOptions const& options, RankPlan plan, Connect const& connect)
-      : parts_{options, std::move(plan), connect},
-        mirror_{arrays_of(options)},
+  TANDEM_COLD RankBody(Parts& parts, RankOptions const& options)
+      : parts_{parts},
+        mirror_{parts_.tables, arrays_of(options)},
         states_{states_of(options.optimizer)},
-        averaged_{averaged_parameters(WholeParameters<typename Parts::Program>::graph,
-                                      options.groups, options.average)} {}
+        averaged_{averaged_parameters(parts_.tables.whole_graph, options.groups, options.average)} {
+  }
 
-  Parts parts_;
-  typename detail::MirrorOf<typename Parts::Program, typename Parts::Backend>::type mirror_;
+  Parts& parts_;
+  Mirror mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 

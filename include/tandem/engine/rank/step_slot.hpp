@@ -7,7 +7,6 @@
 #include <tandem/core/config.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
-#include <tandem/engine/step/key.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/source.hpp>
 #include <tandem/engine/step/state.hpp>
@@ -16,11 +15,23 @@
 
 namespace tandem {
 
+/// What does not depend on the network.
+struct SlotState {
+  RankMicrobatches microbatches;
+  StepKey key{};
+  bool groups_clip = false;            ///< by norms of their own
+  bool weighs_targets = false;         ///< the loss is a mean over something else than samples
+  bool touched = false;                ///< it may have changed parameters or optimizer states
+  ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
+  StepState const* state = nullptr;    ///< in the device's memory, as the next
+  StepResult* result = nullptr;
+};
+
 /// A rank in lockstep with the others has one, one of an asynchronous pipeline as many as there are
 /// steps that have microbatches there at once.
 /// @tparam Parts  RankParts
 template <class Parts>
-struct StepSlot {
+struct StepSlot : SlotState {
   using Backend = typename Parts::Backend;
   using Whole = typename Parts::Whole;
   using Loss = typename Parts::Loss;
@@ -29,12 +40,16 @@ struct StepSlot {
   using FeedType = Feed<typename Parts::Program, Backend, Target>;
 
   TANDEM_COLD StepSlot(Parts& parts, RankOptions const& options)
-      : feed{parts.device, parts.feed_sizes(options)},
-        microbatches{parts.microbatches(options)},
-        groups_clip{clips_apart(options.groups)} {}
+      : SlotState{.microbatches = parts.microbatches(options),
+                  .groups_clip = clips_apart(options.groups),
+                  .weighs_targets = weighs},
+        feed{parts.device, parts.feed_sizes(options)} {
+    state = feed.state();
+    result = feed.result();
+  }
 
   /// Begins a step on the rank's samples of @p all.
-  void begin(Parts& parts, StepState const& state, Batch const& all, bool training,
+  void begin(Parts& parts, StepState const& given, Batch const& all, bool training,
              auto const& wait) {
     Batch const batch = parts.slices.given(all, network.output().limit);
     bool const has_source = batch.position <= 0 || !reads_two<Whole>();
@@ -47,11 +62,11 @@ struct StepSlot {
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
-           .exchanges = training && Whole::averaging.takes_place(state.step),
-           .clips = training && (groups_clip || state.clip_norm > 0.0 || scaled != nullptr)};
+           .exchanges = training && Whole::averaging.takes_place(given.step),
+           .clips = training && (groups_clip || given.clip_norm > 0.0 || scaled != nullptr)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
-    feed.begin(parts.device, weighed(state, batch), batch, microbatches, wait);
+    feed.begin(parts.device, weighed(given, batch), batch, microbatches, wait);
   }
   /// What is queued first.
   void load(Parts& parts) { feed.load(parts.device, microbatches); }
@@ -80,7 +95,7 @@ struct StepSlot {
             .batch = own.size,
             .first_sample = own.first,
             .share = static_cast<double>(own.size) / samples_of(own),
-            .state = feed.state(),
+            .state = state,
             .training = key.training,
             .accumulate = own.adds,
             .time = own.time.of[0],
@@ -94,10 +109,10 @@ struct StepSlot {
   /// The same where the network's result is made, for a criterion.
   [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
     auto all = pass(parts, own);
-    if constexpr (weighs_targets) {
+    if constexpr (weighs) {
       int const copy = microbatches.copy_of(own);
-      all.row_scale = key.training && scaled != nullptr ? &scaled->row_scale[copy]
-                                                        : &feed.state()->row_scale[copy];
+      all.row_scale =
+          key.training && scaled != nullptr ? &scaled->row_scale[copy] : &state->row_scale[copy];
     }
     if constexpr (!host_knows_scale) {
       all.loss_scale = key.training && scaled != nullptr ? &scaled->now.scale : nullptr;
@@ -110,18 +125,11 @@ struct StepSlot {
   }
 
   FeedType feed;
-  RankMicrobatches microbatches;
-  StepKey key{};
-  bool groups_clip;                    ///< by norms of their own
-  bool touched = false;                ///< it may have changed parameters or optimizer states
-  ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
-
-  /// Whether the loss is a mean over something else than samples.
-  static constexpr bool weighs_targets = requires(Target const* targets) {
-    Loss::weight({targets, 0}, 0, 0);
-  };
 
  private:
+  static constexpr bool weighs = requires(Target const* targets) {
+    Loss::weight({targets, 0}, 0, 0);
+  };
   static constexpr auto const& network = Whole::network;
   // Of a device that works behind the host's back, the host does not know the last step's verdict.
   static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
@@ -134,8 +142,8 @@ struct StepSlot {
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
-  [[nodiscard]] StepState weighed(StepState state, Batch const& batch) const {
-    if constexpr (weighs_targets) {
+  [[nodiscard]] StepState weighed(StepState own, Batch const& batch) const {
+    if constexpr (weighs) {
       if (batch.targets != nullptr) {
         int const time = key.time[network.output().out];
         auto const weight = [&](int first, int size) {
@@ -145,20 +153,20 @@ struct StepSlot {
         if constexpr (Whole::averaging.keeps_two()) {
           microbatches.each_of_all(
               [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
-          state.targets = counts[0] + counts[1];
+          own.targets = counts[0] + counts[1];
         } else {  // in the order of the samples, which no strategy changes
-          state.targets = counts[0] = counts[1] = weight(0, batch.size);
+          own.targets = counts[0] = counts[1] = weight(0, batch.size);
         }
         for (int copy = 0; copy < 2; ++copy) {
-          state.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
+          own.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
         }
-        state.counted = state.targets;
+        own.counted = own.targets;
         if constexpr (requires { Loss::counted({batch.targets, time}, 0, 0); }) {
-          state.counted = Loss::counted({batch.targets, time}, 0, batch.size);
+          own.counted = Loss::counted({batch.targets, time}, 0, batch.size);
         }
       }
     }
-    return state;
+    return own;
   }
 };
 

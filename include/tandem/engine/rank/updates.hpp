@@ -3,8 +3,9 @@
 
 /// @file
 /// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
-/// at once and kept together.
+/// at once and kept together. UndoCopy: what they change, as it was before.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -13,14 +14,14 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
-#include <tandem/engine/memory/undo_copy.hpp>
-#include <tandem/engine/rank/microbatch_passes.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/step/average.hpp>
-#include <tandem/engine/step/key.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/update.hpp>
+#include <tandem/ops/verbs.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
@@ -29,6 +30,48 @@
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
+
+/// Of a rank that has whole trained parameters and the states of all of them. Not the parameters as
+/// products read them, where that is another form: make these anew behind give_back().
+template <class Backend>
+class UndoCopy {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
+
+  /// @param trained  elements
+  /// @param states   arrays of as many
+  TANDEM_COLD UndoCopy(Device& device, std::int64_t trained, int states)
+      : trained_{trained},
+        states_{states},
+        copy_{device, static_cast<std::size_t>(trained * (1 + states)) * sizeof(P)} {}
+
+  /// Cost: a copy of all, 2 (1 + states) trained elements read and written.
+  void keep(Device& device, Memory const& memory) {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, place(memory, i), copy(i), trained_);
+    }
+  }
+  /// All is as it was at keep().
+  void give_back(Device& device, Memory const& memory) const {
+    for (int i = 0; i <= states_; ++i) {
+      Verbs<Backend>::copy(device, copy(i), place(memory, i), trained_);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(copy_.bytes()); }
+
+ private:
+  static P* place(Memory const& memory, int i) {
+    return i == 0 ? memory.parameters() : memory.state(i - 1);
+  }
+  [[nodiscard]] P* copy(int i) const { return copy_.template as<P>() + i * trained_; }
+
+  std::int64_t trained_;
+  int states_;
+  typename Backend::Buffer copy_;
+};
 
 /// A step whose update stands before its sums are there.
 struct AheadStep {
@@ -42,28 +85,28 @@ struct AheadStep {
 namespace detail {
 
 /// What both have: the optimizer over the device's flat arrays.
+/// @tparam Parts  RankCore
 template <class Parts>
 class DeviceUpdate {
  public:
-  using Program = typename Parts::Program;
-  using Whole = typename Parts::Whole;
-  using Slot = StepSlot<Parts>;
+  using Backend = typename Parts::Backend;
 
   TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
-      : update_{parts.device,
+      : tables_{parts.tables},
+        update_{parts.device,
                 parts.memory,
                 options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value, parts.slices.slice(),
-                               Whole::layer_slices),
-                alone || parts.mesh().leads(options.rank, Axis::data),
-                clip_sets(Whole::network, options.groups, Whole::layer_slices),
+                parameter_runs(tables_.graph, tables_.layout.offset, options.groups,
+                               tables_.map.parts(), options.clip_value, parts.slices.slice(),
+                               tables_.layer_slices),
+                alone() || parts.mesh().leads(options.rank, Axis::data),
+                clip_sets(tables_.network, options.groups, tables_.layer_slices),
                 options.scaling,
                 parts.shares.owned()} {}
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
-    if constexpr (Whole::sharded_gradients) {
+    if constexpr (Parts::way.gradients.in_slots) {
       update_.clear_squares();
       parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
         update_.sum_squares_of(parts.device, range, sums);
@@ -75,11 +118,11 @@ class DeviceUpdate {
   }
   /// Whether ranks have different gradients, so that what check_gradients() finds must join the
   /// step's sums.
-  static constexpr bool joins_checks = Whole::devices * Whole::slices > 1 || Whole::sharded_state;
+  [[nodiscard]] bool joins_checks() const { return !alone() || tables_.sharded_state; }
 
   /// Whether a step looks for gradients that are not finite. One with a norm knows them by that;
   /// and two models that update each stage as it ends do not wait for the gradients of others.
-  [[nodiscard]] bool checks(Parts const& parts, Slot const& slot) const {
+  [[nodiscard]] bool checks(Parts const& parts, SlotState const& slot) const {
     return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
            !parts.plan.updates_early;
   }
@@ -100,7 +143,7 @@ class DeviceUpdate {
   }
   /// See set_missed().
   void set_missed_steps(Parts& parts, std::span<std::int64_t const> missed) {
-    update_.set_missed_steps(parts.device, missed, Whole::layer_slices);
+    update_.set_missed_steps(parts.device, missed, tables_.layer_slices);
   }
   /// Where the device says what may change, an UpdateFlag.
   [[nodiscard]] int const* stopped() const { return update_.stopped(); }
@@ -110,102 +153,97 @@ class DeviceUpdate {
   void refresh(Parts& parts) {
     parts.shares.forget();
     update_.refresh(parts.device);
-    if constexpr (Whole::sharded_parameters) {
+    if (tables_.sharded_parameters) {
       parts.memory.round_frozen(parts.device);
     }
-    pack_stages(parts);
+    parts.pack();
   }
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
 
  protected:
   /// Whether no other rank adds to its square sums: they are not made before.
-  static constexpr bool alone = Whole::devices * Whole::slices == 1;
+  [[nodiscard]] bool alone() const { return tables_.devices * tables_.slices == 1; }
 
   template <class U>
   static constexpr bool has_check = requires(U& update, Parts& parts) {
     update.check_gradients(parts.device, parts.memory);
   };
 
-  void finish(Parts& parts, Slot& slot) {
-    if (!joins_checks && checks(parts, slot)) {
+  void finish(Parts& parts, SlotState& slot) {
+    if (!joins_checks() && checks(parts, slot)) {
       check_gradients(parts);
     }
-    if (alone && slot.key.clips) {
+    if (alone() && slot.key.clips) {
       sum_squares(parts);
     }
-    update_.finish(parts.device, parts.memory, slot.feed.state(), parts.sums, slot.key,
-                   slot.feed.result());
+    update_.finish(parts.device, parts.memory, slot.state, parts.sums, slot.key, slot.result);
   }
 
-  Update<typename Parts::Backend> update_;
+  DeviceTables const& tables_;
+  Update<Backend> update_;
 };
 
 }  // namespace detail
 
 /// One model: all stages of a device are updated at once, behind the step's last gradient.
-/// @tparam Parts  RankParts
+/// @tparam Parts  RankCore
 template <class Parts>
 class Updates : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
+  using Base::tables_;
   using Base::update_;
-  using typename Base::Program;
-  static_assert(!Base::Whole::post_validated || !Parts::Memory::mixed,
-                "rounded parameters would have to be taken back with the others");
 
  public:
-  using typename Base::Slot;
-
-  template <class Connect>
-  Updates(Parts& parts, RankOptions const& options, Connect const& /*connect*/)
+  TANDEM_COLD Updates(Parts& parts, RankOptions const& options,
+                      typename Parts::Ends const& /*ends*/, bool goes_back = false)
       : Base{parts, options},
-        undo_{parts.device, Program::layout.trained, states_of(options.optimizer)},
-        average_{Program::graph, Program::layout.offset, options.groups, options.average,
+        undo_{parts.device, goes_back ? tables_.layout.trained : 0, states_of(options.optimizer)},
+        average_{tables_.graph, tables_.layout.offset, options.groups, options.average,
                  states_of(options.optimizer)} {
-    if constexpr (Base::Whole::sharded_state) {
+    if (tables_.sharded_state) {
       average_.keep_to(parts.shares.owned());
     }
   }
 
   /// Before the row of a training step, and behind it.
-  void begin(Parts& parts, Slot const& slot) {
-    if (Slot::weighs_targets && slot.scaled != nullptr) {
-      update_.scale_rows(parts.device, slot.feed.state());
+  void begin(Parts& parts, SlotState const& slot) {
+    if (slot.weighs_targets && slot.scaled != nullptr) {
+      update_.scale_rows(parts.device, slot.state);
     }
   }
   void end(Parts& /*parts*/) {}
 
   /// An update of the row.
-  void run(Parts& parts, Slot& slot, int /*stage*/) {
+  void run(Parts& parts, SlotState& slot, int /*stage*/) {
     parts.links.await_all(parts.device);
     parts.shares.arrive(parts.device);  // before a pass without samples has read them
     this->finish(parts, slot);
     slot.touched = true;
-    update_.apply(parts.device, parts.memory, slot.feed.state());
-    average_.update(parts.device, parts.memory, slot.feed.state(), update_.stopped());
+    update_.apply(parts.device, parts.memory, slot.state);
+    average_.update(parts.device, parts.memory, slot.state, update_.stopped());
     parts.shares.gather(parts.device, parts.memory);
-    if constexpr (Base::Whole::sharded_state) {
+    if (tables_.sharded_state) {
       update_.refresh(parts.device);  // of the parameters that other ranks have updated
     }
-    pack_stages(parts);
+    parts.pack();
   }
   /// The same where the step's sums are still on their way, as if they said that all is well.
-  void run_ahead(Parts& parts, Slot& slot) requires(Base::Whole::post_validated) {
+  void run_ahead(Parts& parts, SlotState& slot) {
     parts.links.await_all(parts.device);
     undo_.keep(parts.device, parts.memory);
     update_.assume(slot.key);
-    update_.apply(parts.device, parts.memory, slot.feed.state());
-    pack_stages(parts);
+    update_.apply(parts.device, parts.memory, slot.state);
+    parts.pack();
   }
   /// With the sums of such a step, before its gradients are written again: its update is as it
   /// should be from now on; whether it was.
-  bool confirm(Parts& parts, AheadStep const& ahead,
-               StepResult& result) requires(Base::Whole::post_validated) {
+  bool confirm(Parts& parts, AheadStep const& ahead, StepResult& result) {
     bool const right =
         update_.confirm(parts.device, parts.memory, &ahead.state, parts.sums, ahead.key, &result);
     if (!right) {
       undo_.give_back(parts.device, parts.memory);
       update_.apply(parts.device, parts.memory, &ahead.state);
-      pack_stages(parts);
+      parts.pack();
     }
     average_.update(parts.device, parts.memory, &ahead.state, update_.stopped());
     return right;
@@ -213,7 +251,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   /// Whether a step like the last one could have gone ahead.
   [[nodiscard]] bool plain() const { return update_.plain(); }
   /// An exchange of the row, which has none.
-  void exchange(Parts& /*parts*/, Slot& /*slot*/, int /*stage*/) {}
+  void exchange(Parts& /*parts*/, SlotState& /*slot*/, int /*stage*/) {}
 
   /// For an evaluation, the weights are their averages, where there are any; and themselves again.
   void stand_in(Parts& parts, WhichModel which) {
@@ -235,33 +273,27 @@ class Updates : public detail::DeviceUpdate<Parts> {
   [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
 
  private:
-  std::conditional_t<Base::Whole::post_validated, UndoCopy<typename Parts::Backend>, NoUndoCopy>
-      undo_;
-  StepAverage<typename Parts::Backend> average_;
+  UndoCopy<typename Base::Backend> undo_;  // where updates are taken back
+  StepAverage<typename Base::Backend> average_;
 };
 
 /// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
 template <class Parts>
-  requires(Parts::Whole::averaging.keeps_two())
+  requires(Parts::way.two_models)
 class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   using Base = detail::DeviceUpdate<Parts>;
+  using Base::tables_;
   using Base::update_;
-  using typename Base::Program;
-  using typename Base::Whole;
-  static constexpr Averaging rule = Whole::averaging;
 
  public:
-  using typename Base::Slot;
+  TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
+                      bool /*goes_back*/ = false)
+      : Base{parts, options},
+        exchange_{parts.device, parts.memory, ends, states_of(options.optimizer), parts.tracer} {}
 
-  template <class Connect>
-  Updates(Parts& parts, RankOptions const& options, Connect const& connect)
-      : Base{parts, options}, exchange_{parts.device, parts.memory, parts.groups(),
-                                        options.rank, connect,      states_of(options.optimizer),
-                                        parts.tracer} {}
-
-  void begin(Parts& parts, Slot& slot) {
+  void begin(Parts& parts, SlotState& slot) {
     finished_ = false;
-    if (slot.key.exchanges && rule.overlapped) {
+    if (slot.key.exchanges && tables_.averaging.overlapped) {
       slot.touched = true;
       exchange_.begin_all(parts.device);
     }
@@ -269,28 +301,27 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   void end(Parts& parts) { parts.links.await_all(parts.device); }
 
   /// Of one stage; where its model has no samples it stays.
-  void run(Parts& parts, Slot& slot, int stage) {
+  void run(Parts& parts, SlotState& slot, int stage) {
     finish_once(parts, slot);
-    int const first =
-        StageMapView{Whole::map}.first_microbatch(stage, parts.plan.batching.passes());
+    int const first = tables_.map.first_microbatch(stage, parts.plan.batching.passes());
     if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
-      update_.apply(parts.device, parts.memory, slot.feed.state(), stage);
+      update_.apply(parts.device, parts.memory, slot.state, stage);
     }
-    if (slot.key.exchanges && !rule.overlapped) {
-      exchange_.begin(parts.device, local_stage(Program::stages, stage));
+    if (slot.key.exchanges && !tables_.averaging.overlapped) {
+      exchange_.begin(parts.device, local_stage(tables_.stages, stage));
     } else {
-      pack_stage(parts, stage);
+      parts.pack(stage);
     }
   }
 
   /// Takes the average of one stage.
-  void exchange(Parts& parts, Slot& slot, int stage) {
+  void exchange(Parts& parts, SlotState& slot, int stage) {
     finish_once(parts, slot);
     if (slot.key.exchanges) {
-      exchange_.await(parts.device, local_stage(Program::stages, stage), update_.stopped());
-      if (!rule.overlapped) {
+      exchange_.await(parts.device, local_stage(tables_.stages, stage), update_.stopped());
+      if (!tables_.averaging.overlapped) {
         update_.refresh(parts.device);
-        pack_stage(parts, stage);
+        parts.pack(stage);
       }
     }
   }
@@ -309,14 +340,18 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
   [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
 
  private:
-  void finish_once(Parts& parts, Slot& slot) {
+  void finish_once(Parts& parts, SlotState& slot) {
     slot.touched = true;
     if (!std::exchange(finished_, true)) {
       this->finish(parts, slot);
     }
   }
 
-  ModelExchange<Program, typename Parts::Backend, typename Parts::Communicator> exchange_;
+  using typename Base::Backend;
+  using Sums = std::conditional_t<Parts::way.twins, TwinSums<Backend>,
+                                  PairSums<Backend, typename Parts::Communicator>>;
+
+  ModelExchange<Backend, Sums> exchange_;
   bool finished_ = false;  // the step's result
 };
 

@@ -11,6 +11,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/loss_scaling.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/ops/verbs.hpp>
@@ -64,6 +65,7 @@ class StepAverage {
  public:
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
 
   /// @param offset  of each parameter of @p graph, in elements
   /// @param states  of the optimizer: the averages are the array behind them
@@ -95,7 +97,6 @@ class StepAverage {
 
   /// After an update. Cost: one pass over weights and averages.
   /// @param state, stopped  in the device's memory
-  template <class Memory>
   void update(Device& device, Memory const& memory, StepState const* state,
               int const* stopped) const {
     each(memory, [&](P* weight, P* average, std::int64_t count) {
@@ -107,13 +108,11 @@ class StepAverage {
 
   /// The averages take the place of the weights; restore() gives them back. Both say whether they
   /// have changed the weights.
-  template <class Memory>
   bool stand_in(Device& device, Memory const& memory) {
     swap(device, memory);
     stands_in_ = any_;
     return stands_in_;
   }
-  template <class Memory>
   bool restore(Device& device, Memory const& memory) {
     if (!std::exchange(stands_in_, false)) {
       return false;
@@ -123,14 +122,13 @@ class StepAverage {
   }
 
  private:
-  template <class Memory, class F>
+  template <class F>
   void each(Memory const& memory, F const& f) const {
     for (OwnedRange const& run : runs_) {
       f(memory.kept_parameters(run.range.begin, run.lag), memory.state(state_) + run.state_begin(),
         run.range.count());
     }
   }
-  template <class Memory>
   void swap(Device& device, Memory const& memory) const {
     each(memory, [&](P* weight, P* average, std::int64_t count) {
       Verbs<Backend>::each(device, count, SwapElement<P>{weight, average});

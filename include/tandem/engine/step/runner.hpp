@@ -4,7 +4,7 @@
 /// @file
 /// StepRunner: whether the actions of a step are walked, or a recording of them is replayed.
 
-#include <tandem/engine/step/key.hpp>
+#include <tandem/engine/step/state.hpp>
 
 namespace tandem {
 

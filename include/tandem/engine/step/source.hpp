@@ -21,12 +21,15 @@ constexpr bool reads_two() {
   }
 }
 
+constexpr bool has_source_time(Node const& node) {
+  return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+}
+
 /// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
 /// A node that reads rows of both has the time of the one that asks.
 template <class Program>
 constexpr bool is_of_source(int n) {
-  Node const& node = Program::graph.node[n];
-  return reads_two<Program>() && node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+  return reads_two<Program>() && has_source_time(Program::graph.node[n]);
 }
 
 }  // namespace tandem

@@ -2,13 +2,15 @@
 #pragma once
 
 /// @file
-/// StepBatch: the data of one step; StepResult: what it gives back.
+/// StepBatch: the data of one step; StepResult: what it gives back;
+/// StepKey: what the work of a step depends on.
 
 #include <cstdint>
 #include <type_traits>
 
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/core/metric_values.hpp>
+#include <tandem/core/shape.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/ops/step_state.hpp>
 
@@ -93,6 +95,22 @@ struct StepResult {
 
   /// Whether training cannot go on behind it; it has changed nothing then.
   [[nodiscard]] bool failed() const { return non_finite >= 0 || (skipped && scaling.lost()); }
+};
+
+/// Steps with the same key queue the same work.
+struct StepKey {
+  int samples = 0;              ///< of the global batch
+  Times time{};                 ///< rows of each sample, where these are sequences
+  bool lengths = false;         ///< some rows of some samples do not count
+  bool second_lengths = false;  ///< the same of the second input
+  int position = -1;            ///< rows before these, where a sequence comes in pieces
+  bool training = false;
+  bool targets = false;
+  bool outputs = false;
+  bool exchanges = false;  ///< two models are averaged
+  bool clips = false;      ///< gradients may be scaled down to a largest norm
+
+  friend bool operator==(StepKey const&, StepKey const&) = default;
 };
 
 }  // namespace tandem

@@ -13,7 +13,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/loss_scaling.hpp>
-#include <tandem/engine/step/key.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/engine/step/sums.hpp>
 #include <tandem/ops/bound_optimizer.hpp>
@@ -45,6 +45,7 @@ class Update {
  public:
   using Device = typename Backend::Device;
   using T = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
 
   /// @param parameters  of the device, a run each
   /// @param counted     whether the rank's part counts in the norm: of all ranks with the same
@@ -53,7 +54,6 @@ class Update {
   /// @param scaling     of the loss; where it is on, every step has sum_squares()
   /// @param owned       what apply() updates; none: all
   /// @pre where some are owned the optimizer is not by tensor
-  template <class Memory>
   TANDEM_COLD Update(Device& /*device*/, Memory const& /*memory*/, Optimizer optimizer,
                      std::vector<UpdateRun> parameters, bool counted, ClipSets clips,
                      LossScaling const& scaling = LossScaling::off(),
@@ -73,8 +73,7 @@ class Update {
 
   /// The square sums of this rank's gradients, each at its parameter's place, zeros elsewhere: to
   /// be summed over the ranks before run(), if there are several with different parameters.
-  template <class Memory>
-  std::span<double> sum_squares(Device& device, Memory const& memory) {
+  TANDEM_NOINLINE std::span<double> sum_squares(Device& device, Memory const& memory) {
     clear_squares();
     for (UpdateRun const& r : parameters_) {
       if (counts(r)) {
@@ -87,7 +86,7 @@ class Update {
   /// The same where the gradients come a bucket at a time: all 0, and then those of the parameters
   /// in @p range, whose gradients begin at @p gradients.
   void clear_squares() { std::fill(squares_.begin(), squares_.end(), 0.0); }
-  void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
+  TANDEM_NOINLINE void sum_squares_of(Device& device, ElementRange range, T const* gradients) {
     for (UpdateRun const& r : parameters_) {
       if (counts(r) && range.has(r.begin)) {
         squares_[static_cast<std::size_t>(r.origin)] = Verbs<Backend>::sum_of_squares(
@@ -99,8 +98,8 @@ class Update {
 
   /// Whether the gradients of all weights that are updated here are finite.
   /// Cost: a pass over these gradients.
-  template <class Memory>
-  bool check_gradients(Device& device, Memory const& memory) requires requires(T const* x) {
+  TANDEM_NOINLINE bool check_gradients(Device& device, Memory const& memory) requires
+      requires(T const* x) {
     Verbs<Backend>::all_finite(device, x, std::int64_t{});
   }
   {
@@ -118,9 +117,9 @@ class Update {
   /// until the next call. If a gradient was not, it does nothing either, or where losses are scaled
   /// it moves the statistics alone.
   /// @pre sum_squares() was called where clipping or loss scaling is on, else check_gradients()
-  template <class Memory>
-  void finish(Device& device, Memory const& /*memory*/, StepState const* state,
-              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+  TANDEM_NOINLINE void finish(Device& device, Memory const& /*memory*/, StepState const* state,
+                              StepSums<Backend> const& sums, StepKey const& key,
+                              StepResult* result) {
     sums.finish(device, state, key.samples, result);
     LossScale const scaled = scaled_.now;
     result->loss_scale = double{scaled.scale};
@@ -156,7 +155,7 @@ class Update {
 
   /// In place of finish(), where the sums are still on their way: apply() updates as if all numbers
   /// were finite and no gradient clipped, until confirm().
-  void assume(StepKey const& key) {
+  TANDEM_NOINLINE void assume(StepKey const& key) {
     assumed_from_ = scaled_.now;
     stopped_ = update_all_parameters;
     if (key.clips) {
@@ -167,9 +166,9 @@ class Update {
     }
   }
   /// What finish() would have done; whether apply() has done the same.
-  template <class Memory>
-  bool confirm(Device& device, Memory const& memory, StepState const* state,
-               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
+  TANDEM_NOINLINE bool confirm(Device& device, Memory const& memory, StepState const* state,
+                               StepSums<Backend> const& sums, StepKey const& key,
+                               StepResult* result) {
     scaled_.now = assumed_from_;
     finish(device, memory, state, sums, key, result);
     return plain_;
@@ -179,9 +178,8 @@ class Update {
 
   /// Updates the trained parameters of one stage, or of all; no allocation.
   /// Cost: one pass over parameters, gradients and states.
-  template <class Memory>
-  void apply(Device& device, Memory const& memory, StepState const* state,
-             int stage = all_stages) const {
+  TANDEM_NOINLINE void apply(Device& device, Memory const& memory, StepState const* state,
+                             int stage = all_stages) const {
     if (stopped_ == update_nothing) {
       return;
     }
@@ -247,15 +245,11 @@ class Update {
     return counted_ && r.counted && r.role == Role::weight && !r.frozen;
   }
 
-  template <class Memory>
-  static constexpr bool has_rows = Memory::layout.row_gradients > 0;
-
-  template <class Memory>
   static bool is_finite_run(Device& device, Memory const& memory, UpdateRun const& r) {
     if (r.frozen || r.role != Role::weight) {
       return true;
     }
-    if constexpr (has_rows<Memory>) {
+    if constexpr (HasRowVerbs<Backend>) {
       if (r.rows >= 0) {
         auto const& rows = memory.rows().sum(r.rows);
         return Verbs<Backend>::all_finite(device, rows.value, *rows.count * rows.width);
@@ -265,7 +259,6 @@ class Update {
     return Verbs<Backend>::all_finite(device, gradients, r.end - r.begin);
   }
   // The first parameter of the network with a gradient that is not finite.
-  template <class Memory>
   TANDEM_COLD int first_bad(Device& device, Memory const& memory) const {
     int first = clips_.parameters();
     for (UpdateRun const& r : parts_) {
@@ -274,9 +267,8 @@ class Update {
     return first;
   }
 
-  template <class Memory>
   double square_sum(Device& device, Memory const& memory, UpdateRun const& r) const {
-    if constexpr (has_rows<Memory>) {
+    if constexpr (HasRowVerbs<Backend>) {
       if (r.rows >= 0) {
         return Verbs<Backend>::sum_of_squares(device, memory.rows().sum(r.rows), r.end - r.begin);
       }
@@ -284,7 +276,7 @@ class Update {
     return Verbs<Backend>::sum_of_squares(device, memory.gradients() + r.begin, r.end - r.begin);
   }
 
-  template <class Memory, class O>
+  template <class O>
   void update_run(Device& device, Memory const& memory, StepState const& state, O const& optimizer,
                   UpdateRun const& r) const {
     if (r.frozen) {
@@ -307,7 +299,7 @@ class Update {
         .step = state.step + 1 - scaled_.now.skipped - r.missed,
         .clip_value = r.clip_value};
     auto const states = [&](int s) { return memory.state(s) + (r.begin - r.lag); };
-    if constexpr (has_rows<Memory>) {
+    if constexpr (HasRowVerbs<Backend>) {
       if (r.rows >= 0) {
         update_weight_rows<Backend>(device, optimizer, parameters, memory.rows().sum(r.rows),
                                     states, settings);

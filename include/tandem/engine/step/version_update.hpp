@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/ops/verbs.hpp>
@@ -42,6 +43,7 @@ class VersionUpdate {
  public:
   using Device = typename Backend::Device;
   using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
 
   /// @param parameters  of the device, a run each
   VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
@@ -57,7 +59,6 @@ class VersionUpdate {
 
   /// The first parameter of the network whose gradient is not finite; -1: there is none.
   /// Cost: a pass over the gradients.
-  template <class Memory>
   [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
     for (UpdateRun const& r : parameters_) {
       if (!r.frozen && r.role == Role::weight &&
@@ -70,7 +71,6 @@ class VersionUpdate {
 
   /// The weights in place @p from, updated, in place @p to; no allocation.
   /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
-  template <class Memory>
   void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
     if (from != to) {
       memory.copy_version(device, from, to);
@@ -86,7 +86,6 @@ class VersionUpdate {
 
   /// What the weights in place @p from will be @p updates later, in place @p to.
   /// @pre the optimizer is Sgd with momentum
-  template <class Memory>
   void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
                int to) const {
     P const* const weights = memory.version(from);
@@ -104,7 +103,7 @@ class VersionUpdate {
   }
 
  private:
-  template <class Memory, class O>
+  template <class O>
   static void update_run(Device& device, Memory const& memory, StepState const& state,
                          O const& optimizer, UpdateRun const& r, P* weights) {
     if (r.frozen) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/leaves.hpp>
@@ -118,7 +119,7 @@ AccountDevice account_device() {
     ElementRange const range = bucket_range(layout, b);
     own.buckets.push_back({layout.bucket_begin[b], range.count(), layout.bucket_stage[b],
                            Device::has_twins ? Device::twin_buckets.of[b] : -1,
-                           Device::shares_bucket(b)});
+                           device_tables<Device>.shares_bucket(b)});
     AccountBucket& bucket = own.buckets.back();
     for (int p = 0; p < graph.parameters; ++p) {
       GraphParameter const& each = graph.parameter[p];

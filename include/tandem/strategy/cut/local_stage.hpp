@@ -5,6 +5,7 @@
 /// LocalStages: which nodes of a device's graph each of its stages has.
 
 #include <cstddef>
+#include <span>
 
 #include <tandem/graph/graph.hpp>
 
@@ -30,10 +31,9 @@ struct LocalStages {
 };
 
 /// Which of a device's stages has this number in the StageMap.
-template <int Count>
-constexpr int local_stage(LocalStages<Count> const& stages, int id) {
+constexpr int local_stage(std::span<LocalStage const> stages, int id) {
   int local = 0;
-  while (stages.stage[local].id != id) {
+  while (stages[static_cast<std::size_t>(local)].id != id) {
     ++local;
   }
   return local;

@@ -15,9 +15,16 @@
 namespace tandem {
 
 /// In the flat arrays, each within one bucket.
-template <int Nodes, int Parameters>
-TANDEM_COLD std::vector<ElementRange> bucket_gaps(
-    GraphView graph, ParameterLayout<Nodes, Parameters> const& layout) {
+TANDEM_ONCE TANDEM_COLD std::vector<ElementRange> bucket_gaps(GraphView graph,
+                                                              LayoutView const& layout);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<ElementRange> bucket_gaps(GraphView graph, LayoutView const& layout) {
   std::vector<ElementRange> gaps;
   for (int p = 0; p < graph.parameters; ++p) {
     std::int64_t const first = layout.offset[p];
@@ -39,3 +46,5 @@ TANDEM_COLD std::vector<ElementRange> bucket_gaps(
 }
 
 }  // namespace tandem
+
+#endif

@@ -41,6 +41,35 @@ struct ParameterLayout {
       {};  ///< with which bucket it is reduced
 };
 
+/// Refers to a ParameterLayout of any size, which must outlive it.
+struct LayoutView {
+  std::int64_t const* offset;
+  std::int64_t dense;
+  std::int64_t trained;
+  std::int64_t elements;
+  int buckets;
+  std::int64_t const* bucket_begin;
+  int const* bucket_stage;
+  std::int16_t const* closes;
+  int row_gradients;
+  int const* row_parameter;
+  int const* row_bucket;
+
+  template <int Nodes, int Parameters>
+  constexpr LayoutView(ParameterLayout<Nodes, Parameters> const& of)
+      : offset{of.offset},
+        dense{of.dense},
+        trained{of.trained},
+        elements{of.elements},
+        buckets{of.buckets},
+        bucket_begin{of.bucket_begin},
+        bucket_stage{of.bucket_stage},
+        closes{of.closes},
+        row_gradients{of.row_gradients},
+        row_parameter{of.row_parameter},
+        row_bucket{of.row_bucket} {}
+};
+
 /// Elements [begin, end) of the flat arrays.
 struct ElementRange {
   std::int64_t begin = 0;
@@ -84,8 +113,7 @@ constexpr std::int64_t largest_bucket(Layout const& layout) {
 }
 
 /// Which bucket has @p element. @pre it is trained, its gradients in the flat array
-template <int Nodes, int Parameters>
-constexpr int bucket_of(ParameterLayout<Nodes, Parameters> const& layout, std::int64_t element) {
+constexpr int bucket_of(LayoutView const& layout, std::int64_t element) {
   int bucket = 0;
   while (layout.bucket_begin[bucket + 1] <= element) {
     ++bucket;
@@ -95,17 +123,14 @@ constexpr int bucket_of(ParameterLayout<Nodes, Parameters> const& layout, std::i
 
 /// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
 /// where each has the states of its own part alone.
-template <int Nodes, int Parameters>
-constexpr ElementRange bucket_share(ParameterLayout<Nodes, Parameters> const& layout, int bucket,
-                                    int share, int shares) {
+constexpr ElementRange bucket_share(LayoutView const& layout, int bucket, int share, int shares) {
   ElementRange const whole = bucket_range(layout, bucket);
   std::int64_t const count = whole.count() / shares;
   return {whole.begin + share * count, whole.begin + (share + 1) * count};
 }
 
 /// Where the trained parameters of a stage are: its buckets are neighbours.
-template <int Nodes, int Parameters>
-constexpr ElementRange trained_range(ParameterLayout<Nodes, Parameters> const& layout, int stage) {
+constexpr ElementRange trained_range(LayoutView const& layout, int stage) {
   ElementRange range;
   for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
     if (layout.bucket_stage[bucket] == stage) {

@@ -22,9 +22,8 @@ enum class PassDirection : int { forward = -1, backward = 1 };
 class SlotTurns {
  public:
   /// @param segment  of each node: its run that is computed again together, or -1; outlives this
-  template <int Nodes, int Parameters>
-  TANDEM_COLD SlotTurns(GraphView graph, ParameterLayout<Nodes, Parameters> const& layout,
-                        int const* segment)
+  template <class = void>
+  TANDEM_COLD SlotTurns(GraphView graph, LayoutView const& layout, int const* segment)
       : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
         segment_{segment},
         first_(stage_.size(), none),

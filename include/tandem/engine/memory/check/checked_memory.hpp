@@ -11,7 +11,6 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/memory/check/buffer_names.hpp>
-#include <tandem/engine/memory/check/marked_memory.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
 #include <tandem/engine/prepare/arenas.hpp>
 #include <tandem/graph/graph_view.hpp>

@@ -12,21 +12,23 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/shape.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 
 namespace tandem {
 
 enum class FilterDirection { to_device, from_device };
 
-/// Of arrays in the host's memory, in the layout of @tparam Program, a DeviceProgram.
-template <class Program, class T>
+/// Of arrays in the host's memory, in the layout of a device's parameters.
+template <class T>
 class FilterOrder {
  public:
-  /// All parameters, or those before element @p end of the layout.
-  TANDEM_COLD void reorder(T* values, FilterDirection direction,
-                           std::int64_t end = Program::layout.elements) {
-    for (int p = 0; p < Program::graph.parameters; ++p) {
-      Shape const shape = Program::graph.parameter[p].parameter.shape;
-      std::int64_t const at = Program::layout.offset[p];
+  explicit FilterOrder(DeviceTables const& tables) : tables_{tables} {}
+
+  /// The parameters before element @p end of the layout.
+  TANDEM_COLD void reorder(T* values, FilterDirection direction, std::int64_t end) {
+    for (int p = 0; p < tables_.graph.parameters; ++p) {
+      Shape const shape = tables_.graph.parameter[p].parameter.shape;
+      std::int64_t const at = tables_.layout.offset[p];
       if (shape.rank == 4 && at < end) {
         reorder_one(shape, values + at, direction);
       }
@@ -55,6 +57,7 @@ class FilterOrder {
     }
   }
 
+  DeviceTables const& tables_;
   std::vector<T> filter_;
 };
 

@@ -12,7 +12,7 @@
 #include <cuda_runtime_api.h>
 
 #include <tandem/engine/memory/cuda/filter_order.hpp>
-#include <tandem/engine/memory/mirror.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
@@ -21,17 +21,16 @@ namespace tandem {
 
 /// Made at the first download() or upload(); costs as much host memory as the device has for
 /// parameters, gradients and optimizer states.
-template <class Program, class Kernels, class Precision>
-class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
+template <class Kernels, class Precision>
+class ParameterMirror<BasicCuda<Kernels, Precision>> {
  public:
   using T = typename Precision::Master;
   using Backend = BasicCuda<Kernels, Precision>;
-  using Memory = ParameterMemory<Program, Backend>;
+  using Memory = ParameterMemory<Backend>;
   static constexpr bool is_memory = false;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto const& layout = Program::layout;
 
-  explicit ParameterMirror(int states) : states_{states} {}
+  ParameterMirror(DeviceTables const& tables, int states)
+      : layout_{tables.layout}, states_{states}, order_{tables} {}
 
   /// Blocks until the device has done what is queued.
   void download(cuda::RankDevice& device, Memory const& memory) {
@@ -50,15 +49,15 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
 
   /// As of ParameterMemory. @pre download() or upload() was called
   [[nodiscard]] T* parameters() { return values_.data(); }
-  [[nodiscard]] T* gradients() { return values_.data() + layout.elements; }
+  [[nodiscard]] T* gradients() { return values_.data() + layout_.elements; }
   [[nodiscard]] T* state(int s) {
-    return values_.data() + layout.elements + layout.dense + s * layout.trained;
+    return values_.data() + layout_.elements + layout_.dense + s * layout_.trained;
   }
 
  private:
   void allocate() {
     values_.resize(
-        static_cast<std::size_t>(layout.elements + layout.dense + states_ * layout.trained));
+        static_cast<std::size_t>(layout_.elements + layout_.dense + states_ * layout_.trained));
   }
 
   void transfer(cuda::RankDevice& device, Memory const& memory, cudaMemcpyKind kind) {
@@ -69,25 +68,26 @@ class ParameterMirror<Program, BasicCuda<Kernels, Precision>> {
                          static_cast<std::size_t>(count) * sizeof(T), kind, device.compute);
       }
     };
-    copy(parameters(), memory.parameters(), layout.elements);
-    copy(gradients(), memory.gradients(), layout.dense);
+    copy(parameters(), memory.parameters(), layout_.elements);
+    copy(gradients(), memory.gradients(), layout_.dense);
     for (int s = 0; s < states_; ++s) {
-      copy(state(s), memory.state(s), layout.trained);
+      copy(state(s), memory.state(s), layout_.trained);
     }
     device.compute.synchronize();
   }
 
   void reorder(FilterDirection direction) {
-    order_.reorder(parameters(), direction);
-    order_.reorder(gradients(), direction, layout.dense);
+    order_.reorder(parameters(), direction, layout_.elements);
+    order_.reorder(gradients(), direction, layout_.dense);
     for (int s = 0; s < states_; ++s) {
-      order_.reorder(state(s), direction, layout.trained);
+      order_.reorder(state(s), direction, layout_.trained);
     }
   }
 
+  LayoutView layout_;
   int states_;
   std::vector<T> values_;  // parameters, gradients, states; as in ParameterMemory
-  FilterOrder<Program, T> order_;
+  FilterOrder<T> order_;
 };
 
 }  // namespace tandem

@@ -27,21 +27,24 @@ namespace tandem {
 ///
 /// Memory: while it shows something, parameters, gradients and states of a rank that has all, in
 ///         the host's memory; and while it gathers one such array on the device.
-template <class Program, class Kernels, class Precision>
-class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
+template <class Kernels, class Precision>
+class ShardedMirror<BasicCuda<Kernels, Precision>> {
  public:
   using T = typename Precision::Master;
   using Device = cuda::RankDevice;
-  using Memory = ParameterMemory<Program, BasicCuda<Kernels, Precision>>;
-  static constexpr auto const& layout = Program::layout;
+  using Memory = ParameterMemory<BasicCuda<Kernels, Precision>>;
 
-  explicit ShardedMirror(int states) : states_{states} {}
+  ShardedMirror(DeviceTables const& tables, int states)
+      : layout_{tables.layout},
+        first_array_{tables.sharded_parameters ? of_parameters : of_gradients},
+        states_{states},
+        order_{tables} {}
 
   /// Blocks until the device has done what is queued, as the others do.
   /// @param pieces  RankParts::Pieces
   template <class Pieces>
   TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
-    copies_.resize(static_cast<std::size_t>(layout.elements + (1 + states_) * layout.trained));
+    copies_.resize(static_cast<std::size_t>(layout_.elements + (1 + states_) * layout_.trained));
     reorder(FilterDirection::to_device);  // what other ranks have given stays
     each_whole(memory, [&](T* there, T* here, std::int64_t count) {
       copy(device, there, here, count, cudaMemcpyDeviceToHost);
@@ -56,16 +59,16 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   template <class Pieces>
   TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
     download(device, memory, pieces);
-    cuda::Buffer const whole{device, static_cast<std::size_t>(layout.trained) * sizeof(T)};
-    for (int array = first_array; array <= states_; ++array) {
+    cuda::Buffer const whole{device, static_cast<std::size_t>(layout_.trained) * sizeof(T)};
+    for (int array = first_array_; array <= states_; ++array) {
       for (OwnedRange const& own : pieces.shares.owned()) {
         copy(device, place(memory, array, own), whole.as<T>() + own.range.begin, own.range.count(),
              cudaMemcpyDeviceToDevice);
       }
       pieces.shares.gather_array(device, whole.as<T>(), {name_of(array)});
-      copy(device, whole.as<T>(), copy_of(array), layout.trained, cudaMemcpyDeviceToHost);
+      copy(device, whole.as<T>(), copy_of(array), layout_.trained, cudaMemcpyDeviceToHost);
       device.compute.synchronize();
-      order_.reorder(copy_of(array), FilterDirection::from_device, layout.trained);
+      order_.reorder(copy_of(array), FilterDirection::from_device, layout_.trained);
     }
   }
 
@@ -93,14 +96,13 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
 
   /// As of ParameterMemory, but that all states are there. @pre download() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }
-  [[nodiscard]] T* gradients() { return copies_.data() + layout.elements; }
-  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * layout.trained; }
+  [[nodiscard]] T* gradients() { return copies_.data() + layout_.elements; }
+  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * layout_.trained; }
 
  private:
   // Arrays of which a rank has a part: perhaps parameters, then gradients, then states.
   static constexpr int of_parameters = -1;
   static constexpr int of_gradients = 0;
-  static constexpr int first_array = Program::sharded_parameters ? of_parameters : of_gradients;
 
   // The rank's part of an array, and the whole of it among the copies.
   static T* place(Memory const& memory, int array, OwnedRange const& own) {
@@ -109,7 +111,7 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
                                    : memory.state(array - 1) + own.state_begin();
   }
   [[nodiscard]] T* copy_of(int array) {
-    return array == of_parameters ? parameters() : gradients() + array * layout.trained;
+    return array == of_parameters ? parameters() : gradients() + array * layout_.trained;
   }
   static char const* name_of(int array) {
     return array == of_parameters ? "parameters" : array == of_gradients ? "gradients" : "states";
@@ -118,7 +120,7 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   template <class Pieces, class F>
   void each_own(Memory const& memory, Pieces const& pieces, F const& f) {
     for (OwnedRange const& own : pieces.shares.owned()) {
-      for (int array = first_array; array <= states_; ++array) {
+      for (int array = first_array_; array <= states_; ++array) {
         f(place(memory, array, own), copy_of(array) + own.range.begin, own.range.count());
       }
     }
@@ -126,14 +128,14 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
   // Likewise of the parameters that each rank has.
   template <class F>
   void each_whole(Memory const& memory, F const& f) {
-    std::int64_t const begin = Program::sharded_parameters ? layout.trained : 0;
+    std::int64_t const begin = first_array_ == of_parameters ? layout_.trained : 0;
     f(begin > 0 ? memory.frozen() : memory.parameters(), parameters() + begin,
-      layout.elements - begin);
+      layout_.elements - begin);
   }
   void reorder(FilterDirection direction) {
-    order_.reorder(parameters(), direction);
+    order_.reorder(parameters(), direction, layout_.elements);
     for (int array = 0; array <= states_; ++array) {
-      order_.reorder(gradients() + array * layout.trained, direction, layout.trained);
+      order_.reorder(gradients() + array * layout_.trained, direction, layout_.trained);
     }
   }
   static void copy(Device& device, T const* from, T* to, std::int64_t count, cudaMemcpyKind kind) {
@@ -142,9 +144,11 @@ class ShardedMirror<Program, BasicCuda<Kernels, Precision>> {
     }
   }
 
+  LayoutView layout_;
+  int first_array_;
   int states_;
   std::vector<T> copies_;  // parameters, gradients, then states
-  FilterOrder<Program, T> order_;
+  FilterOrder<T> order_;
 };
 
 }  // namespace tandem

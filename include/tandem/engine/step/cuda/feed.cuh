@@ -19,7 +19,6 @@
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/contract.hpp>
-#include <tandem/engine/step/chunk_feed.hpp>
 #include <tandem/engine/step/cuda/input_feed.cuh>
 #include <tandem/engine/step/cuda/output_feed.cuh>
 #include <tandem/engine/step/cuda/staging.hpp>

@@ -33,17 +33,17 @@ class Update<BasicCuda<Kernels, Precision>> {
   using P = typename Precision::Master;
   using Device = cuda::RankDevice;
   using Backend = BasicCuda<Kernels, Precision>;
+  using Memory = ParameterMemory<Backend>;
   using UpdateKernels = cuda::UpdateKernels<P, T>;
 
   /// As the primary template's.
-  template <class Memory>
   Update(Device& device, Memory const& memory, Optimizer const& optimizer,
          std::vector<UpdateRun> const& parameters, bool counted, ClipSets const& clips,
          LossScaling const& scaling = LossScaling::off(), std::vector<OwnedRange> const& owned = {})
       : chunks_{device, update_chunks(parameters, cuda::update_chunk)},
         own_chunks_{device,
                     part_chunks(parameters, runs_within(parameters, owned), cuda::update_chunk)},
-        settings_{device, settings_of<Memory>(parameters, optimizer, owned)},
+        settings_{device, settings_of(memory.tables(), parameters, optimizer, owned)},
         ranges_{device, chunk_ranges(counted ? parameters : std::vector<UpdateRun>{},
                                      cuda::update_chunk, clips.parameters())},
         clip_rows_{device, clip_rows(clips)},
@@ -75,14 +75,14 @@ class Update<BasicCuda<Kernels, Precision>> {
       first += count;
     }
     std::int64_t chunk = 0;
-    for (UpdateRun const& run : Memory::deals_gradients ? parameters : std::vector<UpdateRun>{}) {
+    for (UpdateRun const& run :
+         memory.tables().sharded_gradients ? parameters : std::vector<UpdateRun>{}) {
       runs_.push_back({run.begin, chunk});
       chunk += static_cast<std::int64_t>(update_chunks({run}, cuda::update_chunk).size());
     }
   }
 
   /// Likewise, in the device's memory.
-  template <class Memory>
   std::span<double> sum_squares(Device& device, Memory const& /*memory*/) const {
     kernels_.sum_squares(device.compute);
     return {sums_.template as<double>(), ranges_.size()};
@@ -102,14 +102,12 @@ class Update<BasicCuda<Kernels, Precision>> {
     return {sums_.template as<double>(), ranges_.size()};
   }
 
-  template <class Memory>
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
               StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
     kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), sums.metrics(),
                     sums.lanes(), key.samples, key.clips, result);
   }
 
-  template <class Memory>
   void apply(Device& device, Memory const& /*memory*/, StepState const* state,
              int stage = all_stages) const {
     if (stage == all_stages) {
@@ -189,14 +187,14 @@ class Update<BasicCuda<Kernels, Precision>> {
     return run == runs_.end() ? static_cast<std::int64_t>(chunks_.size()) : run->first_chunk;
   }
 
-  template <class Memory>
-  static std::vector<RunSettings> settings_of(std::vector<UpdateRun> const& parameters,
+  static std::vector<RunSettings> settings_of(DeviceTables const& tables,
+                                              std::vector<UpdateRun> const& parameters,
                                               Optimizer const& optimizer,
                                               std::vector<OwnedRange> const& owned) {
     auto settings = run_settings(parameters, optimizer, runs_within(parameters, owned));
     for (RunSettings& run : settings) {
-      run.gradient_lag = Memory::deals_gradients ? run.lag : 0;
-      run.parameter_lag = Memory::deals_parameters ? run.lag : 0;
+      run.gradient_lag = tables.sharded_gradients ? run.lag : 0;
+      run.parameter_lag = tables.sharded_parameters ? run.lag : 0;
     }
     return settings;
   }
@@ -213,14 +211,11 @@ class Update<BasicCuda<Kernels, Precision>> {
     }
     return static_cast<std::size_t>(chunks);
   }
-  template <class Memory>
   static std::vector<cuda::RowUpdate<P>> row_updates(Memory const& memory,
                                                      std::vector<UpdateRun> const& parameters) {
     std::vector<cuda::RowUpdate<P>> all;
-    if constexpr (Memory::layout.row_gradients > 0) {
-      for (RowRun const& own : row_runs(parameters, cuda::update_chunk)) {
-        all.push_back({own, memory.rows().sum(own.rows)});
-      }
+    for (RowRun const& own : row_runs(parameters, cuda::update_chunk)) {
+      all.push_back({own, memory.rows().sum(own.rows)});
     }
     return all;
   }
@@ -243,7 +238,6 @@ class Update<BasicCuda<Kernels, Precision>> {
     std::size_t count;
   };
 
-  template <class Memory>
   cuda::UpdateMemory<P, T> update_memory(Memory const& memory, Optimizer const& optimizer,
                                          ClipSets const& clips, LossScaling const& scaling,
                                          bool owns_some) const {
@@ -251,7 +245,7 @@ class Update<BasicCuda<Kernels, Precision>> {
     cuda::UpdateMemory<P, T> all{
         .parameters = memory.parameters(),
         .gradients = memory.gradients(),
-        .parameter_count = Memory::layout.elements,
+        .parameter_count = memory.tables().layout.elements,
         .chunks = chunks_.buffer.template as<cuda::UpdateChunk>(),
         .chunk_count = static_cast<std::int64_t>(chunks_.size()),
         .own_chunks = own.get(),
@@ -276,8 +270,10 @@ class Update<BasicCuda<Kernels, Precision>> {
     for (int s = 0; s < states_of(optimizer); ++s) {
       all.state[s] = memory.state(s);
     }
-    if constexpr (Memory::mixed && !Memory::deals_parameters) {  // else as they are gathered
-      all.rounded = memory.weights();
+    if constexpr (Memory::mixed) {
+      if (!memory.tables().sharded_parameters) {  // else as they are gathered
+        all.rounded = memory.weights();
+      }
     }
     return all;
   }

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
+/// actions, and compiled for a RankWay and not for each device of each program.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/core/mesh.hpp>
+#include <tandem/engine/links/gradient_reduction.hpp>
+#include <tandem/engine/links/no_part.hpp>
+#include <tandem/engine/links/parameter_shares.hpp>
+#include <tandem/engine/links/rank_links.hpp>
+#include <tandem/engine/links/slice_sums.hpp>
+#include <tandem/engine/links/tied_sums.hpp>
+#include <tandem/engine/memory/carried_states.hpp>
+#include <tandem/engine/memory/rank_memory.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
+#include <tandem/engine/prepare/memory_report.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/branch_streams.hpp>
+#include <tandem/engine/rank/node_runs.hpp>
+#include <tandem/engine/rank/pass_pairs.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/engine/step/feed.hpp>
+#include <tandem/engine/step/microbatches.hpp>
+#include <tandem/engine/step/sums.hpp>
+#include <tandem/engine/step/tracer.hpp>
+#include <tandem/engine/step/update.hpp>
+#include <tandem/ops/phases.hpp>
+#include <tandem/ops/tile_message.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/strategy/memory/parameter_layout.hpp>
+
+namespace tandem {
+
+/// What of a program the types of a rank's parts depend on. All else are values: DeviceTables.
+struct RankWay {
+  GradientWay gradients{};
+  bool links = false;       ///< other devices have parts of the model
+  bool ties = false;        ///< layers share parameters
+  bool slots = false;       ///< parameters are gathered in slots
+  bool partials = false;    ///< each rank has its rows between layers that ranks share
+  bool slices = false;      ///< ranks share layers
+  bool in_order = false;    ///< and add in the order of their slices
+  bool states = false;      ///< steps hand states on
+  bool chunks = false;      ///< a pass has a chunk of time
+  bool branches = false;    ///< that may run at the same time
+  bool pairs = false;       ///< of passes that may
+  bool sliced = false;      ///< parameters are
+  bool ahead = false;       ///< it goes on before an update is known to be right
+  bool two_models = false;  ///< are averaged
+  bool twins = false;       ///< the device has both copies of its part of them
+};
+
+/// Whether an update can be made before it is known to be right.
+template <class U>
+concept Assumes = requires(U& update) {
+  update.assume({});
+};
+
+/// @tparam Device  a DeviceProgram
+template <class Device, class Backend, class Communicator, class Program = typename Device::Program>
+constexpr RankWay rank_way() {
+  bool const sides = HasSides<typename Backend::Device> && !Program::sharded_gradients;
+  return {.gradients = gradient_way<Device, Communicator>(),
+          .links = Program::devices > 1,
+          .ties = Program::ties.count > 0,
+          .slots = Program::sharded_parameters,
+          .partials = Program::sequence_rows,
+          .slices = Program::slices > 1,
+          .in_order = Program::slices > 1 && Program::batching.reproducible,
+          .states = Program::stateful,
+          .chunks = Program::batching.chunks > 1,
+          // Where gradients are made in two slots, branches end one after the other.
+          .branches = sides && has_joins(Device::graph),
+          .pairs = sides && Device::stages.count > 1 && !Program::stateful &&
+                   Program::batching.chunks == 1,
+          .sliced = Program::layer_slices > 1,
+          .ahead = Program::post_validated && Assumes<Update<Backend>>,
+          .two_models = Program::averaging.keeps_two(),
+          .twins = Program::averaging.keeps_two() && Device::has_twins};
+}
+
+/// How a rank gets its ends of groups, which have the numbers of RankGroups.
+template <class Communicator>
+struct RankEnds {
+  std::function<Communicator(int)> connect;  ///< the rank's end of a group
+  int all;                                   ///< that of all ranks; stands for none, too
+  std::vector<int> stages;                   ///< of each local stage, its replicas
+  int slices;                                ///< the ranks that share layers
+  int pair;                                  ///< of two models, the other's rank
+  std::function<int(int, bool)> link;        ///< of a link and whether it goes forward
+  std::function<int(int, int)> tie;          ///< of a copy of the model and a tie
+
+  [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages() const {
+    std::vector<Communicator> ends;
+    for (int const stage : stages) {
+      ends.push_back(connect(stage));
+    }
+    return ends;
+  }
+};
+
+/// What a rank has before there are ops.
+template <class Backend, RankWay Way>
+struct RankDevice {
+  using Device = typename Backend::Device;
+  using Branching = typename std::conditional_t<Way.branches, BranchesOn<Backend>,
+                                                std::type_identity<NoPart>>::type;
+  using Pairs =
+      typename std::conditional_t<Way.pairs, PairsOn<Backend>, std::type_identity<NoPart>>::type;
+
+  TANDEM_COLD RankDevice(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
+      : plan_of_rank{std::move(plan)},
+        device_of_rank{options.device},
+        branches_of_rank{tables.graph, options.cuda.branches,
+                         tables.recomputes ? tables.segments : nullptr} {}
+
+  RankPlan plan_of_rank;
+  Device device_of_rank;
+  Branching branches_of_rank;
+  Pairs pairs_of_rank;
+};
+
+/// What ops ask for.
+struct OpsWants {
+  std::vector<OpNeeds> const& needs;
+  std::int64_t scratch;
+  std::int64_t staged;
+  int metrics;  ///< sums of a microbatch besides its loss
+};
+
+/// All memory and communicators, made once, and what a StageHost must have besides ops. Its fields
+/// refer to each other, so it stays where it is.
+template <class BackendType, class CommunicatorType, RankWay Way>
+struct RankCore {
+  using Backend = BackendType;
+  using Communicator = CommunicatorType;
+  using T = typename Backend::Scalar;
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Memory = RankMemory<Backend>;
+  using Table = typename Memory::Table;
+  using Parts = RankDevice<Backend, Way>;
+  using Ends = RankEnds<Communicator>;
+  using Branching = typename Parts::Branching;
+  using Pairs = typename Parts::Pairs;
+  static constexpr RankWay way = Way;
+  static constexpr bool has_branches = Way.branches;
+  static constexpr bool has_pairs = Way.pairs;
+  using States = std::conditional_t<Way.states, CarriedStates<Backend>, NoPart>;
+  using ChunkStates = std::conditional_t<Way.chunks, CarriedChunks<Backend>, NoPart>;
+  using Gradients = GradientReduction<Backend, Communicator, Way.gradients>;
+  using Ties = std::conditional_t<Way.ties, TiedSums<Backend, Gradients>, NoPart>;
+  using Shares = std::conditional_t<
+      Way.slots, ParameterSlots<Backend, Gradients>,
+      std::conditional_t<Way.gradients.shares, ParameterShares<Backend, Gradients>, NoPart>>;
+  static constexpr bool uses_parameters = Way.slots || Shares::comes_late;
+  using Links = std::conditional_t<Way.links, RankLinks<Backend, Communicator>, NoPart>;
+  using Partials = std::conditional_t<Way.partials, PartialSums<Backend>, NoPart>;
+  using Slices =
+      std::conditional_t<Way.slices, SliceSums<Backend, Communicator, Way.in_order>, NoPart>;
+
+  TANDEM_COLD RankCore(Parts& parts, DeviceTables const& own, RankOptions const& options,
+                       OpsWants const& ops, Ends const& ends)
+      : tables{own},
+        needs{ops.needs},
+        plan{parts.plan_of_rank},
+        device{parts.device_of_rank},
+        branches{parts.branches_of_rank},
+        pairs{parts.pairs_of_rank},
+        memory{tables,
+               device,
+               ops.needs,
+               ops.scratch,
+               arrays_of(options),
+               plan_task(options),
+               plan.batching.leaves_of_copy(tables.map.copies),
+               plan.batching.replicas},
+        states{device, tables.graph, ops.needs, samples_of(options)},
+        chunks{device, tables.graph, ops.needs, options.largest_microbatch},
+        staged{device, static_cast<std::size_t>(ops.staged)},
+        gradients{tables, device, ends.connect(ends.all), ends.connect_stages(), plan, tracer},
+        shares{tables, device, gradients, tracer},
+        slices{tables, device, options.largest_microbatch, ends.connect, ends.slices, tracer},
+        partials{tables, device},
+        links{
+            tables, memory.plan().waits,
+            device, [&](int link, bool forward) { return ends.connect(ends.link(link, forward)); },
+            tracer, options.largest_microbatch},
+        ties{tables, device, ends, tracer},
+        sums{device, plan.batching.passes(), ops.metrics,
+             plan.batching.replicas * tables.devices * tables.slices > 1} {
+    device.scratch = memory.scratch();
+    device.scratch_bytes = ops.scratch;
+    if constexpr (requires { device.casts; }) {
+      device.casts.memory = staged.data();
+      device.casts.bytes = ops.staged;
+    }
+    if constexpr (requires { device.compute.overlap_launches(true); }) {
+      device.compute.overlap_launches(options.cuda.overlap_launches);
+    }
+    branches.open(device, ops.needs);
+    if (options.cuda.overlap_passes && branches.plan() == nullptr) {
+      pairs.open(device, plan, ops.scratch);
+    }
+    expects(
+        !tables.sharded_parameters || !memory.packs(),
+        "ShardedParameters: a layer of this backend keeps its weights in a layout of its own, as "
+        "convolutions and recurrent ones of OneDnn; take BasicHost<Portable>, or "
+        "ShardedGradients");
+  }
+
+  RankCore(RankCore const&) = delete;
+  RankCore& operator=(RankCore const&) = delete;
+  TANDEM_COLD virtual ~RankCore() {
+    if (!shares.arrived()) {  // what is on its way is written to memory that goes
+      try {
+        shares.arrive(device);
+      } catch (...) {  // said too late for anyone to act on it
+        settle();
+      }
+    }
+  }
+
+  /// Has the weights of a stage as products read them.
+  virtual void pack(int stage) = 0;
+  /// And of all.
+  void pack() {
+    for (LocalStage const& stage : tables.stages) {
+      pack(stage.id);
+    }
+  }
+
+  /// Of a step, on this rank, at most.
+  [[nodiscard]] std::int64_t samples_of(RankOptions const& options) const {
+    return std::int64_t{options.largest_microbatch} * plan.batching.microbatches;
+  }
+  [[nodiscard]] RankMicrobatches microbatches(RankOptions const& options) const {
+    return {plan.batching, mesh().coordinate(options.rank, Axis::data), tables.map.copies};
+  }
+  /// Of all ranks.
+  [[nodiscard]] Mesh mesh() const { return tables.mesh_of(plan.batching.replicas); }
+
+  /// What a mirror of the parameters asks for the pieces of other ranks.
+  struct Pieces {
+    Shares& shares;
+    Slices& slices;
+  };
+  [[nodiscard]] Pieces pieces() { return {shares, slices}; }
+
+  /// What is allocated here.
+  [[nodiscard]] MemoryReport report() const {
+    MemoryReport all = memory.report();
+    all.scratch += static_cast<std::int64_t>(staged.bytes()) + branches.bytes() + pairs.bytes();
+    all.wire =
+        gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
+    all.tables = sums.bytes();
+    all.messages = links.bytes();
+    all.states = states.bytes() + chunks.bytes();
+    return all;
+  }
+
+  /// Before rows of sequences that come in pieces, from row @p position on, unless that is -1:
+  /// there is room for what they hand on, and each sample has what its parent, of @p parents, has.
+  void carry(RankMicrobatches const& own, int position, std::int32_t const* parents) {
+    if (position < 0) {
+      return;
+    }
+    std::int64_t const begin = own.begin();
+    std::int64_t const samples = own.end() - begin;
+    expects(memory.carries_all(),
+            "translate(data): a Join that reads both inputs must carry what it has read of the "
+            "first from row to row, as Bahdanau does");
+    if (position == 0) {
+      memory.carried().begin(device, samples);
+    } else if (parents != nullptr) {
+      parents_.assign(parents + begin, parents + begin + samples);
+      for (std::int32_t& parent : parents_) {
+        parent -= parent >= 0 ? static_cast<std::int32_t>(carried_from_) : 0;
+      }
+      memory.carried().gather(device, parents_);
+    }
+    carried_from_ = begin;
+  }
+
+  /// After an error: nothing queued reads or writes memory any more.
+  void settle() {
+    branches.settle(device);
+    pairs.settle(device);
+    device.settle(device.communication);
+    links.settle(device);
+  }
+
+  /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
+  /// or behind it. In a backward pass they are there where a rank has all.
+  void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
+
+  /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
+  void bucket_ready(int bucket, int leaf) {
+    if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
+      Verbs<Backend>::finish_gradients(device);
+    }
+    if constexpr (Way.slices) {
+      if (tables.has_tiles && leaf >= 0) {
+        add_tiles(bucket);
+      }
+    }
+    if (leaf >= 0) {
+      gradients.leaf_ready(device, memory, bucket, leaf);
+    }
+  }
+
+  /// The same where the microbatch has no samples: it contributes zeros unless it adds to others.
+  void finish_empty_bucket(int bucket, bool adds, int leaf) {
+    if (leaf >= 0 && !adds) {
+      gradients.clear(device, memory, bucket);
+    }
+    bucket_ready(bucket, leaf);
+  }
+
+  /// What is computed from now on reads in @p data what replicas of a local stage have joined. An
+  /// op that joins over another axis needs its group here.
+  template <Axis A, Joined How>
+    requires(A == Axis::data && How == Joined::sum)
+  void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
+
+  /// What is computed from now on reads in @p data what each rank that has slices has written.
+  template <Axis A>
+    requires(A == Axis::tensor)
+  void gather(std::span<double> data) { slices.bring_together(device, data, Label{"vocabulary"}); }
+
+  /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
+  /// the layers; until they are awaited nothing reads or writes it. One at a time.
+  void begin_slices(T* data, std::int64_t elements, int n, char const* label) {
+    slices.begin(device, data, elements, Label{label, n});
+  }
+  void await_slices() { slices.await(device); }
+
+  /// Collective node @p n has rows of @p width numbers: of all slices in @p all, this one's in @p
+  /// own.
+  void gather_rows(T const* own, T* all, DealtRows const& rows, std::int64_t width, int n,
+                   char const* label) {
+    slices.gather_rows(device, own, all, rows, width, Label{label, n});
+  }
+  void begin_scatter(T const* all, T* own, DealtRows const& rows, std::int64_t width, int n,
+                     char const* label) {
+    slices.begin_scatter(device, all, own, rows, width, Label{label, n});
+  }
+  void end_scatter(T* own, DealtRows const& rows, std::int64_t width) {
+    slices.end_scatter(device, own, rows, width);
+  }
+  void take_rows(T const* all, T* own, DealtRows const& rows, std::int64_t width) {
+    slices.take_rows(device, all, own, rows, width);
+  }
+
+  /// Gradients to come are new.
+  void begin_gradients() {
+    partials.begin_step();
+    ties.begin_step();
+  }
+  /// Gradients are those of the whole model: what is computed from now on reads them. Once a step.
+  /// @pre they are reduced over the replicas
+  void join_gradients() {
+    partials.add(device, memory, slices);
+    ties.add(device, memory, gradients);
+  }
+
+  /// Likewise of numbers that are joined where images are in tiles.
+  void join_tiles(std::span<double> data) { slices.add_up(device, data, Label{"statistics"}); }
+  /// What is computed from now on reads what other tiles have sent.
+  void exchange_tiles(std::span<TileMessage<T> const> messages) {
+    slices.exchange(device, messages, Label{"tiles"});
+  }
+
+  /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
+  /// of other readers that are sent apart.
+  void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements, T* to) {
+    if ((tables.batching.reproducible && !tables.graph.node[node].named) || count == 1) {
+      for (int i = 0; i < count; ++i) {
+        T* const own = to + (memory.outgoing(0, node, i) - memory.outgoing(0, node));
+        if (forks[i] != own) {
+          Verbs<Backend>::copy(device, forks[i], own, elements);
+        }
+      }
+    } else {
+      Verbs<Backend>::sum(device, forks, count, to, elements, rounding_of(tables.graph.node[node]));
+    }
+  }
+
+  DeviceTables const& tables;
+  std::vector<OpNeeds> const& needs;  // of each node's op
+  RankPlan& plan;
+  Device& device;
+  Branching& branches;
+  Pairs& pairs;
+  Memory memory;
+  States states;
+  ChunkStates chunks;
+  typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
+  Tracer<Device> tracer;
+  Gradients gradients;
+  Shares shares;
+  Slices slices;
+  Partials partials;
+  Links links;
+  Ties ties;
+  StepSums<Backend> sums;
+
+ private:
+  // Gradients of layers on tiles are parts of a sum over the ranks; of all else in the bucket, as
+  // of statistics, each rank has the same, which the first gives.
+  void add_tiles(int bucket) {
+    GraphView const& graph = tables.graph;
+    ElementRange const range = tables.bucket(bucket);
+    auto const is_part = [&](GraphParameter const& p) {
+      return p.parameter.role == Role::weight && graph.node[p.node].is_tile();
+    };
+    bool any = false;
+    for (int p = 0; p < graph.parameters; ++p) {
+      any = any || (range.has(tables.layout.offset[p]) && is_part(graph.parameter[p]));
+    }
+    if (!any) {
+      return;
+    }
+    for (int p = 0; p < graph.parameters && slices.slice().number > 0; ++p) {
+      std::int64_t const at = tables.layout.offset[p];
+      if (range.has(at) && !is_part(graph.parameter[p])) {
+        Verbs<Backend>::zero(device, memory.gradients() + at,
+                             graph.parameter[p].parameter.shape.elements());
+      }
+    }
+    slices.add_up(
+        device,
+        std::span{memory.gradients() + range.begin, static_cast<std::size_t>(range.count())},
+        Label{"gradients of tiles"});
+  }
+
+  std::vector<std::int32_t> parents_;  // among the samples of this rank
+  std::int64_t carried_from_ = 0;      // the first of these in the batch before
+
+  [[nodiscard]] PlanTask plan_task(RankOptions const& options) const {
+    return {.batch = options.largest_microbatch,
+            .element_bytes = sizeof(T),
+            .microbatches = plan.batching.passes(),
+            .chunks = plan.batching.chunks,
+            .stages = plan.stages,
+            .segment = tables.recomputes ? tables.segments : nullptr,
+            .apart = tables.batching.reproducible,
+            .branches = branches.plan()};
+  }
+};
+
+}  // namespace tandem

@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// SteppedBody: a Rank without its ops, a loop over its row of actions. All memory is allocated by
+/// the constructor, but for the boxes of messages, each made when it is first used; a step
+/// allocates nothing, looks up nothing, and calls virtually what does an action. Libraries do as
+/// they like: each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and
+/// so may OpenMP.
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <tandem/comm/concepts.hpp>
+#include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/engine/rank/ahead_run.hpp>
+#include <tandem/engine/rank/rank_body.hpp>
+#include <tandem/engine/rank/rank_core.hpp>
+#include <tandem/engine/rank/rank_interface.hpp>
+#include <tandem/engine/rank/step_slot.hpp>
+#include <tandem/engine/rank/updates.hpp>
+#include <tandem/engine/rank/walk.hpp>
+#include <tandem/engine/step/runner.hpp>
+#include <tandem/engine/step/stream.hpp>
+
+namespace tandem {
+
+/// @tparam Parts      RankCore
+/// @tparam BatchType  StepBatch
+template <class Parts, class BatchType>
+class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
+  using Base = RankBody<RankInterface<BatchType>, Parts>;
+
+ public:
+  using typename Base::Batch;
+  using typename Base::P;
+
+  /// @param slot     outlives this
+  /// @param in_flight  steps at once, at most
+  TANDEM_COLD SteppedBody(Parts& parts, SlotState& slot, RankOptions const& options,
+                          typename Parts::Ends const& ends, int in_flight)
+      : Base{parts, options},
+        slot_{slot},
+        looks_back_{in_flight > 1},
+        updates_{parts, options, ends, Parts::way.ahead},
+        runner_{(!several_ranks() ||
+                 is_capturable<typename Parts::Communicator>)&&options.record.value_or(true)},
+        rank_{options.rank},
+        debug_{options.debug} {
+    slot.scaled = updates_.scaled();
+  }
+
+  /// One training step on @p batch. The result is the same on every rank.
+  StepResult train(StepState const& state, Batch const& batch) {
+    queue_training(state, batch);
+    return collect();
+  }
+
+  void queue_training(StepState const& state, Batch const& batch) override {
+    begin(state, batch, true);
+    runner_.run(parts_.device, slot_.key, [this] { training_step(); });
+    end();
+  }
+
+  StepResult collect() override {
+    StepResult result = next_result();
+    bool const voted = std::exchange(votes_, false);
+    if (result.failed()) {
+      while (waiting() > 0) {
+        next_result();
+      }
+      updates_.forgive(parts_);
+      if constexpr (Parts::way.states) {
+        if (slot_.key.training) {
+          parts_.states.undo(parts_.device);
+        }
+      }
+      if (result.non_finite >= 0 && !voted) {  // who says no does not matter, and wants no memory
+        blame(result, result.non_finite);
+      }
+    }
+    return result;
+  }
+
+  void run_stream(StepStream<Batch>& stream) override {
+    if constexpr (Parts::way.ahead) {
+      ahead_.run(stream, *this);
+    }
+  }
+
+  void queue_traced(StepState const& state, Batch const& batch) override {
+    begin(state, batch, true);
+    parts_.tracer.begin(parts_.device);
+    training_step();
+    parts_.shares.arrive(parts_.device);
+    parts_.tracer.end();
+    end();
+  }
+  std::vector<TraceEvent> traced() override { return parts_.tracer.events(parts_.device, rank_); }
+
+  StepResult forward(StepState const& state, Batch const& batch) override {
+    begin(state, batch, false);
+    parts_.carry(slot_.microbatches, batch.position, batch.parents);
+    runner_.run(parts_.device, slot_.key, [this] {
+      load();
+      parts_.shares.forget();
+      run(parts_.plan.forward.data());
+      parts_.links.await_all(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.state, slot_.key.samples, slot_.result);
+    });
+    end();
+    return collect();
+  }
+  void vote(bool yes) override {  // a step without samples, its losses the votes
+    begin({}, {}, false);
+    votes_ = true;
+    parts_.sums.vote(parts_.device, yes);
+    parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device), {"votes"});
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+    end();
+  }
+  TANDEM_COLD void add_up(std::span<double> numbers) override {
+    StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
+    begin({}, {}, false);
+    sums.put(parts_.device, numbers);
+    parts_.gradients.reduce_sums(parts_.device, sums.all(), {"counts"});
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.clear(parts_.device);
+    parts_.sums.spread(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+    end();
+    collect();  // waits as a step does
+    sums.get(parts_.device, numbers);
+  }
+  TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
+    if constexpr (SendsAndReceives<typename Parts::Communicator, double>) {
+      if (!several_ranks()) {
+        return;
+      }
+      StepSums<typename Parts::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
+      begin({}, {}, false);
+      bytes.put(parts_.device, numbers);
+      parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
+      parts_.gradients.await_sums(parts_.device);
+      parts_.sums.clear(parts_.device);
+      parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+      end();
+      collect();
+      bytes.get(parts_.device, numbers);
+    }
+  }
+  void reset_states() override {
+    if constexpr (Parts::way.states) {
+      parts_.states.clear(parts_.device);
+    }
+  }
+  TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
+    if constexpr (Parts::way.states) {
+      slot_.microbatches.split(samples);
+      parts_.states.get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
+    }
+  }
+  TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
+    if constexpr (Parts::way.states) {
+      slot_.microbatches.split(samples);
+      parts_.states.put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
+    }
+  }
+  [[nodiscard]] MemoryReport memory_report() const override {
+    MemoryReport report = parts_.report();
+    report.feed = feed_bytes();
+    report.exchange = updates_.exchange_bytes();
+    report.tables += updates_.table_bytes();
+    report.versions += updates_.undo_bytes();
+    return report;
+  }
+  void gather_pieces() override {
+    if constexpr (Base::has_pieces) {
+      mirror_.gather(parts_.device, parts_.memory, parts_.pieces());
+    }
+  }
+  void upload() override {
+    if constexpr (Base::has_pieces) {
+      mirror_.upload(parts_.device, parts_.memory, parts_.pieces());
+    } else {
+      mirror_.upload(parts_.device, parts_.memory);
+    }
+    updates_.refresh(parts_);
+  }
+  void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
+  void restore() override { updates_.restore(parts_); }
+  void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
+  void set_missed_steps(std::span<std::int64_t const> missed) override {
+    updates_.set_missed_steps(parts_, missed);
+  }
+  [[nodiscard]] bool untouched() const override {
+    return !slot_.touched && !ahead_.on();  // in which updates are not looked at
+  }
+  [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
+
+ protected:
+  // What depends on the network: a step's data, and passes.
+  virtual void begin_slot(StepState const& state, Batch const& batch, bool training) = 0;
+  virtual void load() = 0;
+  virtual void end() = 0;
+  [[nodiscard]] virtual int waiting() const = 0;
+  virtual StepResult next_result() = 0;
+  [[nodiscard]] virtual std::int64_t feed_bytes() const = 0;
+  virtual void run_forward(Action action) = 0;
+  virtual void run_backward(Action action) = 0;
+  /// Runs the actions from @p row on, as walk() does.
+  virtual void walk_row(Action const* row) = 0;
+  using Base::progress_;
+  using Base::watch_;
+
+  // Whether the row goes on.
+  TANDEM_NOINLINE bool run_other(Action action) {
+    switch (action.kind) {
+      case ActionKind::input_gradient:
+      case ActionKind::weight_gradient:
+        run_backward(action);
+        break;
+      case ActionKind::reduce_gradient:
+        parts_.gradients.await(parts_.device, parts_.memory, action.index);
+        break;
+      case ActionKind::begin_loss:
+        if (!losses_wait()) {
+          begin_losses();
+        }
+        break;
+      case ActionKind::await_loss:
+        if (losses_wait()) {
+          begin_losses();
+        }
+        if (!ahead_.on()) {
+          parts_.gradients.await_sums(parts_.device);
+        }
+        break;
+      case ActionKind::reduce_norm:
+        parts_.join_gradients();
+        if (slot_.key.clips) {
+          parts_.gradients.reduce_sums(parts_.device, updates_.sum_squares(parts_), {"norm"});
+          if (!ahead_.on()) {
+            parts_.gradients.await_sums(parts_.device);
+          }
+        }
+        break;
+      case ActionKind::update:
+        parts_.join_gradients();
+        if constexpr (Parts::way.ahead) {
+          if (ahead_.on()) {
+            ahead_.update(action, *this);
+            break;
+          }
+        }
+        updates_.run(parts_, slot_, action.stage);
+        break;
+      case ActionKind::exchange:
+        updates_.exchange(parts_, slot_, action.stage);
+        break;
+      case ActionKind::end:
+        return false;
+      default:
+        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
+          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
+                           own, slot_.key.training);
+        }
+    }
+    return true;
+  }
+
+ private:
+  using Base::mirror_;
+  using Base::parts_;
+
+  template <class R>
+  friend bool act(Action, R&);
+  template <class B>
+  friend class AheadRun;
+
+  void begin(StepState const& state, Batch const& batch, bool training) {
+    begin_slot(state, batch, training);
+    if constexpr (Parts::way.states) {
+      if (!training && batch.begins) {
+        parts_.states.begin_evaluation(parts_.device);
+      }
+    }
+  }
+
+  void training_step() {
+    prepare();
+    run(parts_.plan.training.data());
+    updates_.end(parts_);
+  }
+
+  void prepare() {
+    if constexpr (Base::has_pieces) {
+      mirror_.release();
+    }
+    if (parts_.tables.sharded_state) {
+      parts_.gradients.begin_step(slot_.key.clips);
+    }
+    load();
+    parts_.shares.forget();
+    if constexpr (Parts::way.states) {
+      parts_.states.begin_step(parts_.device, looks_back_ ? updates_.stopped() : nullptr);
+    }
+    parts_.begin_gradients();
+    updates_.begin(parts_, slot_);
+  }
+
+  // Names in @p result the first microbatch whose loss is not finite, of all ranks: each knows its
+  // own, of which the number of its microbatches says that there is none. If no loss is to blame,
+  // names the first parameter whose gradient is not finite; each rank knows that of its own.
+  TANDEM_COLD void blame(StepResult& result, int own) {
+    int const all = parts_.plan.batching.all_microbatches();
+    int const loss = first_of_all(
+        own < parts_.plan.batching.passes() ? slot_.microbatches.global(own) : all, all);
+    int const none = parts_.tables.network.parameters;
+    int const bad =
+        result.bad_gradient >= 0 ? result.bad_gradient / parts_.tables.layer_slices : none;
+    int const gradient = loss < all ? none : first_of_all(bad, none);
+    result.non_finite = loss < all ? loss : 0;
+    result.bad_gradient = gradient < none ? gradient : -1;
+  }
+
+  // The least number that a rank has, at most @p all. By bisection, since ranks only add.
+  int first_of_all(int first, int all) {
+    int begin = 0;
+    for (int end = all; begin < end;) {
+      int const middle = begin + (end - begin) / 2;
+      double ranks = first <= middle ? 1.0 : 0.0;
+      if (several_ranks()) {
+        add_up({&ranks, 1});
+      }
+      (ranks > 0.0 ? end : begin) = ranks > 0.0 ? middle : middle + 1;
+    }
+    return begin;
+  }
+
+  void run(Action const* row) {
+    if (several_ranks() || !slot_.key.targets) {  // else each forward pass writes its own
+      parts_.sums.clear(parts_.device);
+    }
+    if (parts_.tracer.on() || debug_) {
+      run_watched(row);
+      return;
+    }
+    if constexpr (Parts::has_pairs) {
+      if (parts_.pairs.on()) {
+        walk_pairs(row);
+        return;
+      }
+    }
+    walk_row(row);
+  }
+
+  // The same order of actions, of which a pair's two are computed at the same time.
+  void walk_pairs(Action const* next) requires(Parts::has_pairs) {
+    auto const go = [this](Action const& action) {
+      progress_->store(pack(action), std::memory_order_relaxed);
+      return act(action, *this);
+    };
+    for (bool goes_on = true; goes_on; ++next) {
+      if (Action const* const backward = paired_backward(next)) {
+        // Either of the two may be the one that an earlier message is awaited by.
+        parts_.links.await(parts_.device, next->kind, next->stage, true, 0);
+        parts_.links.await(parts_.device, backward->kind, backward->stage, true, 0);
+        typename Parts::Pairs::Pair pair{parts_.device};
+        for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
+          go(*next);
+        }
+        pair.begin_backward();
+        for (; next != backward; ++next) {
+          go(*next);
+        }
+        go(*backward);
+        pair.join();
+      } else {
+        goes_on = go(*next);
+      }
+    }
+  }
+
+  TANDEM_NOINLINE void act_watched(Action const& action) {
+    if (debug_) {
+      parts_.device.debug(to_string(action), watch_.waiter(), [&] { act_apart(action); });
+    } else {
+      act_apart(action);
+    }
+  }
+  TANDEM_NOINLINE bool act_apart(Action const& action) { return act(action, *this); }
+
+  TANDEM_COLD void run_watched(Action const* row) {
+    walk_each(row, *progress_, [this](Action action) {
+      if (parts_.tracer.on()) {
+        parts_.tracer.action(parts_.device, action, [&] { act_apart(action); });
+      } else {
+        act_watched(action);
+      }
+    });
+  }
+
+  // Whether the losses wait for the gradients, since a rank has others than the next one and its
+  // row begins with the losses before these are summed.
+  [[nodiscard]] bool losses_wait() const {
+    return parts_.tables.devices == 1 && updates_.joins_checks() && updates_.checks(parts_, slot_);
+  }
+
+  // The losses of the first slice: those of the others are the same. A gradient that is not finite
+  // leaves no sum finite, so that all ranks know of it.
+  void begin_losses() {
+    bool const is_bad = updates_.joins_checks() && updates_.checks(parts_, slot_) &&
+                        !updates_.check_gradients(parts_);
+    bool const is_first = parts_.slices.slice().number == 0;
+    std::span<double> const lanes =
+        is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
+    if (is_bad) {
+      lanes.front() = std::numeric_limits<double>::infinity();
+    }
+    parts_.gradients.reduce_sums(parts_.device, lanes);
+    if constexpr (Parts::way.ahead) {
+      ahead_.note(parts_.sums);
+    }
+  }
+
+  [[nodiscard]] bool several_ranks() const {
+    return parts_.tables.any_replicas || parts_.tables.mesh.size() > 1;
+  }
+
+  SlotState& slot_;
+  bool looks_back_;  // at whether the last step stopped: on the device, not here
+  Updates<Parts> updates_;
+  StepRunner<typename Parts::Backend> runner_;
+  int rank_;
+  bool debug_;
+  bool votes_ = false;  // what is collected next is a vote
+  std::conditional_t<Parts::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
+};
+
+}  // namespace tandem
