@@ -63057,7 +63057,8 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
   }
 
   // The same order of actions, of which a pair's two are computed at the same time.
-  void walk_pairs(Action const* next) requires(Parts::has_pairs) {
+  template <class Pairs = typename Parts::Pairs>
+  void walk_pairs(Action const* next) {
     auto const go = [this](Action const& action) {
       progress_->store(pack(action), std::memory_order_relaxed);
       return act(action, *this);
@@ -63067,7 +63068,7 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
         // Either of the two may be the one that an earlier message is awaited by.
         parts_.links.await(parts_.device, next->kind, next->stage, true, 0);
         parts_.links.await(parts_.device, backward->kind, backward->stage, true, 0);
-        typename Parts::Pairs::Pair pair{parts_.device};
+        typename Pairs::Pair pair{parts_.device};
         for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
           go(*next);
         }
