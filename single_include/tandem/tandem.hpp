@@ -59857,7 +59857,7 @@ class PreparedOps {
 
 namespace detail {
 
-/// In an order: the device, its ops, and all memory, which they ask for.
+/// Behind the device, and before the memory that they ask for.
 template <class Ops>
 struct RankOps {
   Ops ops;
@@ -63231,7 +63231,7 @@ class Rank final
   }
 
   // The halves are compiled only where rows have them.
-  void run_backward(Action action) override {
+  TANDEM_INLINE void run_backward(Action action) override {
     if constexpr (Whole::splits_backward) {
       if (action.kind == ActionKind::input_gradient) {
         return backward<BackwardPart::input_gradient>(action);
@@ -63243,7 +63243,7 @@ class Rank final
     backward<BackwardPart::whole>(action);
   }
   template <BackwardPart Which>
-  void backward(Action action) {
+  TANDEM_INLINE void backward(Action action) {
     at_stage<Program>(action.stage, [&](auto s) {
       MicrobatchPasses<Parts, s>::template backward<Which>(
           held, slot_, slot_.microbatches[action.index], held.memory.table(action.index));

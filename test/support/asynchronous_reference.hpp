@@ -14,7 +14,6 @@
 #include <tandem/core/exact_sum.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/options/options.hpp>
-#include <tandem/train/parameters.hpp>
 
 #include <asynchronous_equations.hpp>
 #include <stage_interface.hpp>

@@ -15,7 +15,6 @@
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/options/options.hpp>
-#include <tandem/train/parameters.hpp>
 
 #include <stage_interface.hpp>
 

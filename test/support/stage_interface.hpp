@@ -5,8 +5,11 @@
 /// StageInterface: one stage of a network as a function of its weights, for references that decide
 /// themselves which weights a pass reads.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <tandem/engine/memory/named_parameter.hpp>
@@ -67,5 +70,19 @@ class StageInterface {
 /// The stages of a network, first to last.
 template <class T>
 using StageList = std::vector<std::unique_ptr<StageInterface<T>>>;
+
+/// The network's @p all parameters in its order, from those of each stage.
+/// @param of  of(stage): the stage's parameters
+template <class F>
+auto gather(int all, int stages, F const& of) {
+  std::vector<typename std::invoke_result_t<F const&, int>::value_type> list(
+      static_cast<std::size_t>(all));
+  for (int stage = stages - 1; stage >= 0; --stage) {
+    for (auto& own : of(stage)) {
+      list[static_cast<std::size_t>(own.index)] = std::move(own);
+    }
+  }
+  return list;
+}
 
 }  // namespace tandem::test

@@ -80,7 +80,7 @@ class PreparedOps {
 
 namespace detail {
 
-/// In an order: the device, its ops, and all memory, which they ask for.
+/// Behind the device, and before the memory that they ask for.
 template <class Ops>
 struct RankOps {
   Ops ops;
