@@ -7,6 +7,7 @@
 #include <tandem/core/letters_aside.hpp>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/rank/rank.hpp>
 #include <tandem/ops/op.hpp>  // here, so that its sentences are not found by way of nine headers
 
 #include <tandem/comm/threads/transport.hpp>
