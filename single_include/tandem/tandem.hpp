@@ -22349,10 +22349,22 @@ class PreparedOps {
 
 namespace detail {
 
-/// Behind the device, and before the memory that they ask for.
-template <class Ops>
-struct RankOps {
+/// The device and behind it its ops, before the memory that they ask for.
+template <class Ops, class Backend, RankWay Way>
+struct RankOps : protected RankDevice<Backend, Way> {
+  TANDEM_COLD RankOps(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
+      : RankDevice<Backend, Way>{tables, options, std::move(plan)},
+        ops{options.largest_microbatch, options.device.threads, slice_of(tables, options),
+            this->device_of_rank} {}
+
   Ops ops;
+
+ private:
+  // Known before there are communicators.
+  [[nodiscard]] Slice slice_of(DeviceTables const& tables, RankOptions const& options) const {
+    Mesh const mesh = tables.mesh_of(this->plan_of_rank.batching.replicas);
+    return {mesh.coordinate(options.rank, Axis::tensor), tables.slices};
+  }
 };
 
 }  // namespace detail
@@ -22362,14 +22374,13 @@ struct RankOps {
 template <class ProgramType, class Backend, class LossType, class MetricType, class Communicator,
           RankWay Way = rank_way<ProgramType, Backend, Communicator>()>
 struct RankParts final
-    : private RankDevice<Backend, Way>,
-      public detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>>,
+    : public detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>, Backend, Way>,
       public RankCore<Backend, Communicator, Way> {
   using Program = ProgramType;
   using Loss = LossType;
   using Whole = typename Program::Program;
-  using Own = RankDevice<Backend, Way>;
-  using WithOps = detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>>;
+  using WithOps =
+      detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>, Backend, Way>;
   using Core = RankCore<Backend, Communicator, Way>;
   using typename Core::Branching;
   using typename Core::Pairs;
@@ -22382,9 +22393,7 @@ struct RankParts final
   /// @param connect    connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
-      : Own{device_tables<Program>, options, std::move(rank_plan)},
-        WithOps{{options.largest_microbatch, options.device.threads, slice_of(options),
-                 this->device_of_rank}},
+      : WithOps{device_tables<Program>, options, std::move(rank_plan)},
         Core{*this,
              device_tables<Program>,
              options,
@@ -22416,13 +22425,6 @@ struct RankParts final
       all.stages.push_back(groups.of_stage(rank, stage.id));
     }
     return all;
-  }
-
- private:
-  // Known before there are communicators.
-  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
-    Mesh const mesh = device_tables<Program>.mesh_of(this->plan_of_rank.batching.replicas);
-    return {mesh.coordinate(options.rank, Axis::tensor), Whole::slices};
   }
 };
 
@@ -24554,7 +24556,11 @@ class StepStream {
     Times const time{{batch.time, batch.second.time}};
     std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
     place.state = state;
-    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
+    place.batch = Batch{};
+    place.batch.x = x;
+    place.batch.targets = y;
+    place.batch.size = batch.size;
+    place.batch.time = batch.time;
     place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
     if (batch.second.x != nullptr) {
       auto* const second = place.second.template as<Input>();
@@ -27213,12 +27219,6 @@ class GroupWait {
   AwaitedBase* first_ = nullptr;  // of those that wait
 };
 
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
 class [[nodiscard]] GroupWait::Elsewhere {
  public:
   Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
@@ -27236,6 +27236,12 @@ class [[nodiscard]] GroupWait::Elsewhere {
   GroupWait& group_;
   std::optional<Listed> listed_;
 };
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 TANDEM_ONCE void SharedFailure::wake() const {
   std::lock_guard const all{groups_mutex_};
@@ -63265,14 +63271,16 @@ struct PostValidatesOn {
                 "update is known to be right; take Host, or leave PostValidated out");
 };
 
-template <class Program>
-inline constexpr auto parameters_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
-  return std::array<DeviceParameters, sizeof...(D)>{
-      {{WholeParameters<typename Program::template Device<D>>::graph,
-        WholeParameters<typename Program::template Device<D>>::layout.offset,
-        WholeParameters<typename Program::template Device<D>>::layout.elements}...}};
+/// @tparam Whole  WholeParameters
+template <class Whole>
+constexpr DeviceParameters parameters_of() {
+  return {Whole::graph, Whole::layout.offset, Whole::layout.elements};
 }
-(std::make_integer_sequence<int, Program::devices>{});
+template <class Program, int... D>
+constexpr std::array<DeviceParameters, sizeof...(D)> parameters_of_devices(
+    std::integer_sequence<int, D...> /*devices*/) {
+  return {{parameters_of<WholeParameters<typename Program::template Device<D>>>()...}};
+}
 
 }  // namespace detail
 
@@ -63305,9 +63313,11 @@ class WorkersOf
   static_assert(detail::PostValidatesOn<Program::post_validated,
                                         RankOf<0>::FeedType::steps_in_flight == 1>::value);
 
+  static constexpr auto devices =
+      detail::parameters_of_devices<Program>(std::make_integer_sequence<int, Program::devices>{});
   static constexpr ProgramFacts program_facts{
       .network = Program::network,
-      .devices = detail::parameters_of_devices<Program>,
+      .devices = devices,
       .copies = Program::map.copies,
       .parts = Program::map.parts(),
       .result = Program::partition.part[Program::network.nodes - 1],

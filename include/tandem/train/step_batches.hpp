@@ -14,6 +14,7 @@
 #include <tandem/engine/step/state.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/metrics.hpp>
+#include <tandem/runtime/host/host.hpp>
 #include <tandem/train/options/batch_check.hpp>
 
 namespace tandem {

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -226,16 +227,6 @@ class GroupWait {
   AwaitedBase* first_ = nullptr;  // of those that wait
 };
 
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-#include <exception>
-#include <optional>
-#include <utility>
-
-namespace tandem::detail {
-
 class [[nodiscard]] GroupWait::Elsewhere {
  public:
   Elsewhere(GroupWait& group, AwaitedBase& awaited) : group_{group} {
@@ -253,6 +244,15 @@ class [[nodiscard]] GroupWait::Elsewhere {
   GroupWait& group_;
   std::optional<Listed> listed_;
 };
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+#include <exception>
+#include <utility>
+
+namespace tandem::detail {
 
 TANDEM_ONCE void SharedFailure::wake() const {
   std::lock_guard const all{groups_mutex_};

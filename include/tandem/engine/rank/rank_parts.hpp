@@ -80,10 +80,22 @@ class PreparedOps {
 
 namespace detail {
 
-/// Behind the device, and before the memory that they ask for.
-template <class Ops>
-struct RankOps {
+/// The device and behind it its ops, before the memory that they ask for.
+template <class Ops, class Backend, RankWay Way>
+struct RankOps : protected RankDevice<Backend, Way> {
+  TANDEM_COLD RankOps(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
+      : RankDevice<Backend, Way>{tables, options, std::move(plan)},
+        ops{options.largest_microbatch, options.device.threads, slice_of(tables, options),
+            this->device_of_rank} {}
+
   Ops ops;
+
+ private:
+  // Known before there are communicators.
+  [[nodiscard]] Slice slice_of(DeviceTables const& tables, RankOptions const& options) const {
+    Mesh const mesh = tables.mesh_of(this->plan_of_rank.batching.replicas);
+    return {mesh.coordinate(options.rank, Axis::tensor), tables.slices};
+  }
 };
 
 }  // namespace detail
@@ -93,14 +105,13 @@ struct RankOps {
 template <class ProgramType, class Backend, class LossType, class MetricType, class Communicator,
           RankWay Way = rank_way<ProgramType, Backend, Communicator>()>
 struct RankParts final
-    : private RankDevice<Backend, Way>,
-      public detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>>,
+    : public detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>, Backend, Way>,
       public RankCore<Backend, Communicator, Way> {
   using Program = ProgramType;
   using Loss = LossType;
   using Whole = typename Program::Program;
-  using Own = RankDevice<Backend, Way>;
-  using WithOps = detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>>;
+  using WithOps =
+      detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>, Backend, Way>;
   using Core = RankCore<Backend, Communicator, Way>;
   using typename Core::Branching;
   using typename Core::Pairs;
@@ -113,9 +124,7 @@ struct RankParts final
   /// @param connect    connect(group): the rank's end of a group of RankGroups
   template <class Connect>
   TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
-      : Own{device_tables<Program>, options, std::move(rank_plan)},
-        WithOps{{options.largest_microbatch, options.device.threads, slice_of(options),
-                 this->device_of_rank}},
+      : WithOps{device_tables<Program>, options, std::move(rank_plan)},
         Core{*this,
              device_tables<Program>,
              options,
@@ -147,13 +156,6 @@ struct RankParts final
       all.stages.push_back(groups.of_stage(rank, stage.id));
     }
     return all;
-  }
-
- private:
-  // Known before there are communicators.
-  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
-    Mesh const mesh = device_tables<Program>.mesh_of(this->plan_of_rank.batching.replicas);
-    return {mesh.coordinate(options.rank, Axis::tensor), Whole::slices};
   }
 };
 

@@ -108,7 +108,11 @@ class StepStream {
     Times const time{{batch.time, batch.second.time}};
     std::copy_n(batch.targets, batch.size * sizes_.targets.elements(time[sizes_.targets]), y);
     place.state = state;
-    place.batch = {.x = x, .targets = y, .size = batch.size, .time = batch.time};
+    place.batch = Batch{};
+    place.batch.x = x;
+    place.batch.targets = y;
+    place.batch.size = batch.size;
+    place.batch.time = batch.time;
     place.batch.lengths = copied_lengths(batch.lengths, batch.size, place.lengths);
     if (batch.second.x != nullptr) {
       auto* const second = place.second.template as<Input>();

@@ -111,7 +111,8 @@ class PlacementLp {
   static std::string y(int i, int k, int d) { return name("y_", i, k) + "_" + std::to_string(d); }
 
   int nodes() const { return graph_.nodes(); }
-  double way(int i) const { return 1000 * transfer_time(graph_.node[i], task_); }
+  CostNode const& node(int i) const { return graph_.node[static_cast<std::size_t>(i)]; }
+  double way(int i) const { return 1000 * transfer_time(node(i), task_); }
   Job op(int o) const {
     return {name(o < nodes() ? "f_" : "b_", ops_.node(o)), 1000 * ops_.time[o]};
   }
@@ -131,8 +132,8 @@ class PlacementLp {
       Terms left{{1, "step"}};
       Terms bytes;
       for (int i = 0; i < nodes(); ++i) {
-        left.push_back({-1000 * graph_.node[i].time(), x(i, d)});
-        bytes.push_back({bytes_on_device(graph_.node[i], task_) / unit, x(i, d)});
+        left.push_back({-1000 * node(i).time(), x(i, d)});
+        bytes.push_back({bytes_on_device(node(i), task_) / unit, x(i, d)});
       }
       text_.at_least(left, 0);  // follows from the other rows, and makes a solver faster
       if (task_.memory >= 0) {

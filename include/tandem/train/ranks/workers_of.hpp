@@ -30,14 +30,16 @@ struct PostValidatesOn {
                 "update is known to be right; take Host, or leave PostValidated out");
 };
 
-template <class Program>
-inline constexpr auto parameters_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
-  return std::array<DeviceParameters, sizeof...(D)>{
-      {{WholeParameters<typename Program::template Device<D>>::graph,
-        WholeParameters<typename Program::template Device<D>>::layout.offset,
-        WholeParameters<typename Program::template Device<D>>::layout.elements}...}};
+/// @tparam Whole  WholeParameters
+template <class Whole>
+constexpr DeviceParameters parameters_of() {
+  return {Whole::graph, Whole::layout.offset, Whole::layout.elements};
 }
-(std::make_integer_sequence<int, Program::devices>{});
+template <class Program, int... D>
+constexpr std::array<DeviceParameters, sizeof...(D)> parameters_of_devices(
+    std::integer_sequence<int, D...> /*devices*/) {
+  return {{parameters_of<WholeParameters<typename Program::template Device<D>>>()...}};
+}
 
 }  // namespace detail
 
@@ -70,9 +72,11 @@ class WorkersOf
   static_assert(detail::PostValidatesOn<Program::post_validated,
                                         RankOf<0>::FeedType::steps_in_flight == 1>::value);
 
+  static constexpr auto devices =
+      detail::parameters_of_devices<Program>(std::make_integer_sequence<int, Program::devices>{});
   static constexpr ProgramFacts program_facts{
       .network = Program::network,
-      .devices = detail::parameters_of_devices<Program>,
+      .devices = devices,
       .copies = Program::map.copies,
       .parts = Program::map.parts(),
       .result = Program::partition.part[Program::network.nodes - 1],
