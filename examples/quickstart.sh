@@ -12,7 +12,7 @@ require_toolchain
 [ $# != 0 ] || require zlib1g-dev dataset-fashion-mnist
 [ -d "$folder" ] || fail "'$folder' is no folder"
 
-cmake -S . -B build/quickstart -G "$generator" -DTANDEM_EXAMPLES=ON -DTANDEM_CUDA=OFF >/dev/null
+cmake -S . -B build/quickstart -G "$generator" -DTANDEM_EXAMPLES=ON -DTANDEM_EXAMPLES_HEADER_ONLY=ON -DTANDEM_CUDA=OFF >/dev/null
 cmake --build build/quickstart --target quickstart -j "$jobs"
 build/quickstart/examples/quickstart "$folder"
 echo "tandem: quickstart finished after $SECONDS s"

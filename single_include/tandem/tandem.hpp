@@ -25434,8 +25434,8 @@ class RankInterface {
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
 
-  // Of a rank that does step after step in lockstep with the others, or, if its schedule is
-  // PostValidated, up to the first backward pass of the next step ahead of them.
+  // What follows is for ranks that do step after step in lockstep, or, if their schedule is
+  // PostValidated, up to the first backward pass of the next step ahead of the others.
 
   /// One training step on @p batch, without its result: at most steps_in_flight may wait.
   virtual void queue_training(StepState const& /*state*/, Batch const& /*batch*/) {}
@@ -25454,9 +25454,9 @@ class RankInterface {
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() { return {}; }
 
-  /// Of a rank of an asynchronous pipeline, which may be several steps ahead of others, or of a
-  /// PostValidated schedule: trains on the steps of @p stream until there are no more, and has the
-  /// weights then.
+  /// Trains on the steps of @p stream until there are no more, and has the weights then: a rank of
+  /// an asynchronous pipeline, which may be several steps ahead of others, or of a PostValidated
+  /// schedule.
   virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
 
   /// The rank's parameters where the calling program can read and write them, and their indices in
@@ -30175,7 +30175,7 @@ class SampleReader {
 
   virtual ~SampleReader() = default;
 
-  /// Of the longest sample.
+  /// Bytes of the longest sample.
   [[nodiscard]] virtual std::size_t sample_bytes() const = 0;
 
   /// Memory for @p samples of them, and the lengths of a batch of @p all.
@@ -30191,7 +30191,7 @@ class SampleReader {
                     FunctionRef<bool(std::int64_t)> goes_on) = 0;
 };
 
-/// Those of a dataset.
+/// A SampleReader of a dataset.
 template <Dataset D, class Scalar>
 class BatchReader final : public SampleReader<Scalar, typename D::Target> {
  public:
@@ -60505,8 +60505,8 @@ std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std:
   return found;
 }
 
-/// The same of the batch that a loader of @p data begins with, whose samples are read once more,
-/// and named by their index in the dataset; "" where that fails.
+/// bad_sample() of the batch that a loader of @p data begins with, whose samples are read once
+/// more, and named by their index in the dataset; "" where that fails.
 /// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
 template <class In, class Target>
 std::string bad_sample_of(SampleSource<In, Target> const& data, LoaderOptions const& options) {
@@ -63642,177 +63642,6 @@ struct RefusedTrainer {
 
 }  // namespace tandem::detail
 
-// ---- tandem/train/options/trainer_types.hpp
-
-/// @file
-/// TrainerTypes: what a Trainer's types are lowered to, and one sentence where they do not go
-/// together.
-
-// ---- tandem/train/step_batches.hpp
-
-/// @file
-/// StepBatches: the data of a step from a loader's batch or a caller's, and what is wrong with it.
-
-namespace tandem {
-
-/// What a loop over steps knows of a network, its loss and its metrics, as values.
-/// @tparam Batch  StepBatch
-template <class Batch>
-struct StepFacts {
-  SampleShapes wanted{};
-  Shape output{};
-  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
-  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
-  /// must be counted before the first backward pass.
-  bool in_parts = false;
-  void (*check)(Batch const&, SampleNames const&) = nullptr;        ///< StepBatches::check()
-  void (*check_input)(Batch const&, SampleNames const&) = nullptr;  ///< likewise
-  std::string_view const* metric_names = nullptr;
-  int metrics = 0;
-  std::string (*computes_with)() = nullptr;  ///< the kernels' library
-
-  /// A step's result with the names of its metrics.
-  [[nodiscard]] StepResult named(StepResult result) const {
-    result.metrics.names = metric_names;
-    result.metrics.count = metrics;
-    return result;
-  }
-};
-
-/// A loader's batch as a step's.
-template <class Step>
-Step step_of(Batch<typename Step::Input, typename Step::TargetType> const& batch) {
-  return {.x = batch.x,
-          .targets = batch.y,
-          .size = batch.size,
-          .from = batch.part.begin,
-          .to = batch.part.end,
-          .time = batch.time,
-          .lengths = batch.lengths,
-          .second = {batch.second, batch.second_time, batch.second_lengths}};
-}
-
-template <class Program, class Backend, class LossType, class MetricType>
-struct StepBatches {
-  using In = InputOf<Program, Backend>;
-  using Target = typename LossType::Target;
-  using Type = StepBatch<typename Backend::Master, Target, In>;
-  static constexpr auto const& graph = Program::network;
-  static constexpr Shape input = graph.node[0].out;
-  static constexpr Shape second = input_shape<Program>(1);
-  static constexpr Shape output = graph.output().out;
-
-  /// @pre check_batch() gave @p samples
-  static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
-                 int samples) {
-    Type batch{.x = x.data(),
-               .targets = targets.data(),
-               .size = samples,
-               .time = rows_of(input, sequences.time),
-               .lengths = pointer_to(sequences.lengths)};
-    if constexpr (second.valid()) {
-      batch.second = {sequences.second.data(), rows_of(second, sequences.second_time),
-                      pointer_to(sequences.second_lengths)};
-    }
-    return batch;
-  }
-
-  /// Every index that the network will look up.
-  /// @throws ContractError  one is out of range
-  static void check_input(Type const& batch, SampleNames const& names) {
-    if constexpr (graph.node[0].limit > 0) {
-      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token", names);
-    }
-    if constexpr (second.valid()) {
-      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
-                    "token of the second input", names);
-    }
-  }
-
-  /// The same, and the targets.
-  static void check(Type const& batch, SampleNames const& names) {
-    check_input(batch, names);
-    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
-    if constexpr (is_of_criterion<LossType>) {
-      check_indices(targets, -1, graph.output().limit,
-                    output.clock == 0 ? batch.time : batch.second.time, "target", names);
-    }
-    check_labels<LossType, MetricType>(targets, output.elements(), names);
-    check_soft_labels<LossType>(targets, output.elements(), names);
-  }
-
-  static constexpr StepFacts<Type> facts{
-      .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
-      .output = output,
-      .in_parts = !Program::asynchrony.on() && !Program::post_validated &&
-                  !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
-}, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
-   .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
-};  // namespace tandem
-
-private:
-// How many rows a step has where @p time says so, or as many as there may be.
-static constexpr int rows_of(Shape const& shape, int time) {
-  return time > 0 || !shape.timed ? time : shape[0];
-}
-static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-  return list.empty() ? nullptr : list.data();
-}
-
-// All numbers that are here of a batch that has samples of @p shape.
-template <class E>
-static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
-  int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-  return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
-                                         shape.elements(time))};
-}
-}
-;
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-template <class Net, class S, class Backend, class LossType, class MetricType,
-          template <int> class Transport>
-struct TrainerTypes {
-  static_assert(LossFits<Net, LossType>::value);
-  static_assert(OutputFits<Net, LossType, MetricType>::value);
-  using Named = ComputingBackend<Backend>;
-  static_assert(AsynchronyRuns<asynchrony_of<S>().on(), Named>::value);
-  static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
-  static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
-  static_assert(ShardedStateRuns < shards && !shards_gradients, Named > ::value);
-  static constexpr bool shards_parameters = shards && S::batching.sharded_parameters;
-  static_assert(ShardedGradientsRun < shards_gradients && !shards_parameters, Named > ::value);
-  static_assert(ShardedParametersRun<shards_parameters, Named>::value);
-  static constexpr bool slices = layer_slices_of<S> > 1;
-  static constexpr bool deals_rows = tandem::detail::deals_rows<S>;
-  static_assert(SequenceRowsRun<deals_rows, Named>::value);
-  static constexpr bool has_tiles = tiles_of<S>() != Extent2d{};
-  static_assert(TilesRun<has_tiles, Named>::value);
-  static_assert(SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
-  static constexpr bool in_chunks = S::batching.chunks > 1;
-  static_assert(ChunksRun<in_chunks, Named>::value);
-  static constexpr bool of_host = asynchrony_of<S>().on();
-  using Asked = AskedBackend<
-      (!of_host || is_host<Named>()) && (!shards || deals_states<Named>()) &&
-          (!shards_gradients || deals_gradients<Named>()) &&
-          (!shards_parameters || deals_parameters<Named>()) &&
-          (!slices || shares_layers<Named>()) && (!deals_rows || computes_rows<Named>()) &&
-          (!has_tiles || computes_tiles<Named>()) && (!in_chunks || computes_chunks<Named>()),
-      Named>;
-  static_assert(BackendFits<Asked>::value);
-  using Used = UsedBackend<Asked>;
-  using T = typename Used::Master;
-  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
-  static_assert(NamedTransportFits<Transport, Asked, ProgramType>::value);
-  using Workers = UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
-  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
-};
-
-}  // namespace tandem::detail
-
 // ---- tandem/train/ranks/imported_table.hpp
 
 /// @file
@@ -64288,6 +64117,129 @@ TANDEM_ONCE void check_world_leaves(Batching const& batching, int copies) {
 }  // namespace tandem::detail
 
 #endif
+
+// ---- tandem/train/step_batches.hpp
+
+/// @file
+/// StepBatches: the data of a step from a loader's batch or a caller's, and what is wrong with it.
+
+namespace tandem {
+
+/// What a loop over steps knows of a network, its loss and its metrics, as values.
+/// @tparam Batch  StepBatch
+template <class Batch>
+struct StepFacts {
+  SampleShapes wanted{};
+  Shape output{};
+  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
+  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
+  /// must be counted before the first backward pass.
+  bool in_parts = false;
+  void (*check)(Batch const&, SampleNames const&) = nullptr;        ///< StepBatches::check()
+  void (*check_input)(Batch const&, SampleNames const&) = nullptr;  ///< likewise
+  std::string_view const* metric_names = nullptr;
+  int metrics = 0;
+  std::string (*computes_with)() = nullptr;  ///< the kernels' library
+
+  /// A step's result with the names of its metrics.
+  [[nodiscard]] StepResult named(StepResult result) const {
+    result.metrics.names = metric_names;
+    result.metrics.count = metrics;
+    return result;
+  }
+};
+
+/// A loader's batch as a step's.
+template <class Step>
+Step step_of(Batch<typename Step::Input, typename Step::TargetType> const& batch) {
+  return {.x = batch.x,
+          .targets = batch.y,
+          .size = batch.size,
+          .from = batch.part.begin,
+          .to = batch.part.end,
+          .time = batch.time,
+          .lengths = batch.lengths,
+          .second = {batch.second, batch.second_time, batch.second_lengths}};
+}
+
+template <class Program, class Backend, class LossType, class MetricType>
+struct StepBatches {
+  using In = InputOf<Program, Backend>;
+  using Target = typename LossType::Target;
+  using Type = StepBatch<typename Backend::Master, Target, In>;
+  static constexpr auto const& graph = Program::network;
+  static constexpr Shape input = graph.node[0].out;
+  static constexpr Shape second = input_shape<Program>(1);
+  static constexpr Shape output = graph.output().out;
+
+  /// @pre check_batch() gave @p samples
+  static Type of(std::span<In const> x, std::span<Target const> targets, Sequences const& sequences,
+                 int samples) {
+    Type batch{.x = x.data(),
+               .targets = targets.data(),
+               .size = samples,
+               .time = rows_of(input, sequences.time),
+               .lengths = pointer_to(sequences.lengths)};
+    if constexpr (second.valid()) {
+      batch.second = {sequences.second.data(), rows_of(second, sequences.second_time),
+                      pointer_to(sequences.second_lengths)};
+    }
+    return batch;
+  }
+
+  /// Every index that the network will look up.
+  /// @throws ContractError  one is out of range
+  static void check_input(Type const& batch, SampleNames const& names) {
+    if constexpr (graph.node[0].limit > 0) {
+      check_indices(all(batch, batch.x, input), 0, graph.node[0].limit, batch.time, "token", names);
+    }
+    if constexpr (second.valid()) {
+      check_indices(all(batch, batch.second.x, second), 0, graph.node[1].limit, batch.second.time,
+                    "token of the second input", names);
+    }
+  }
+
+  /// The same, and the targets.
+  static void check(Type const& batch, SampleNames const& names) {
+    check_input(batch, names);
+    auto const targets = all(batch, batch.targets, targets_shape<LossType>(output));
+    if constexpr (is_of_criterion<LossType>) {
+      check_indices(targets, -1, graph.output().limit,
+                    output.clock == 0 ? batch.time : batch.second.time, "target", names);
+    }
+    check_labels<LossType, MetricType>(targets, output.elements(), names);
+    check_soft_labels<LossType>(targets, output.elements(), names);
+  }
+
+  static constexpr StepFacts<Type> facts{
+      .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
+      .output = output,
+      .in_parts = !Program::asynchrony.on() && !Program::post_validated &&
+                  !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
+}, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
+   .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
+};  // namespace tandem
+
+private:
+// How many rows a step has where @p time says so, or as many as there may be.
+static constexpr int rows_of(Shape const& shape, int time) {
+  return time > 0 || !shape.timed ? time : shape[0];
+}
+static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+  return list.empty() ? nullptr : list.data();
+}
+
+// All numbers that are here of a batch that has samples of @p shape.
+template <class E>
+static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
+  int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
+  return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                         shape.elements(time))};
+}
+}
+;
+
+}  // namespace tandem
 
 // ---- tandem/train/trainer_core.hpp
 
@@ -67723,6 +67675,49 @@ detail::Statements TrainerCore<StepType>::where() const {
 }  // namespace tandem
 
 namespace tandem {
+
+namespace detail {
+
+/// What a Trainer's types are lowered to, and one sentence where they do not go together.
+template <class Net, class S, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+struct TrainerTypes {
+  static_assert(LossFits<Net, LossType>::value);
+  static_assert(OutputFits<Net, LossType, MetricType>::value);
+  using Named = ComputingBackend<Backend>;
+  static_assert(AsynchronyRuns<asynchrony_of<S>().on(), Named>::value);
+  static constexpr bool shards = S::batching.sharded_state && S::batching.replicas > 1;
+  static constexpr bool shards_gradients = shards && S::batching.sharded_gradients;
+  static_assert(ShardedStateRuns < shards && !shards_gradients, Named > ::value);
+  static constexpr bool shards_parameters = shards && S::batching.sharded_parameters;
+  static_assert(ShardedGradientsRun < shards_gradients && !shards_parameters, Named > ::value);
+  static_assert(ShardedParametersRun<shards_parameters, Named>::value);
+  static constexpr bool slices = layer_slices_of<S> > 1;
+  static constexpr bool deals_rows = tandem::detail::deals_rows<S>;
+  static_assert(SequenceRowsRun<deals_rows, Named>::value);
+  static constexpr bool has_tiles = tiles_of<S>() != Extent2d{};
+  static_assert(TilesRun<has_tiles, Named>::value);
+  static_assert(SlicesRun<(slices && !deals_rows && !has_tiles), Named>::value);
+  static constexpr bool in_chunks = S::batching.chunks > 1;
+  static_assert(ChunksRun<in_chunks, Named>::value);
+  static constexpr bool of_host = asynchrony_of<S>().on();
+  using Asked = AskedBackend<
+      (!of_host || is_host<Named>()) && (!shards || deals_states<Named>()) &&
+          (!shards_gradients || deals_gradients<Named>()) &&
+          (!shards_parameters || deals_parameters<Named>()) &&
+          (!slices || shares_layers<Named>()) && (!deals_rows || computes_rows<Named>()) &&
+          (!has_tiles || computes_tiles<Named>()) && (!in_chunks || computes_chunks<Named>()),
+      Named>;
+  static_assert(BackendFits<Asked>::value);
+  using Used = UsedBackend<Asked>;
+  using T = typename Used::Master;
+  using ProgramType = Program<Net, S, static_cast<int>(sizeof(T)), rewrites_of<Used>()>;
+  static_assert(NamedTransportFits<Transport, Asked, ProgramType>::value);
+  using Workers = UsedWorkers<ProgramType, Asked, LossType, MetricType, Transport>;
+  using Batches = StepBatches<ProgramType, Used, LossType, MetricType>;
+};
+
+}  // namespace detail
 
 /// Trains Net under strategy S on Backend.
 ///

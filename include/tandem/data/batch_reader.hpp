@@ -78,7 +78,7 @@ class SampleReader {
 
   virtual ~SampleReader() = default;
 
-  /// Of the longest sample.
+  /// Bytes of the longest sample.
   [[nodiscard]] virtual std::size_t sample_bytes() const = 0;
 
   /// Memory for @p samples of them, and the lengths of a batch of @p all.
@@ -94,7 +94,7 @@ class SampleReader {
                     FunctionRef<bool(std::int64_t)> goes_on) = 0;
 };
 
-/// Those of a dataset.
+/// A SampleReader of a dataset.
 template <Dataset D, class Scalar>
 class BatchReader final : public SampleReader<Scalar, typename D::Target> {
  public:

@@ -50,8 +50,8 @@ std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std:
   return found;
 }
 
-/// The same of the batch that a loader of @p data begins with, whose samples are read once more,
-/// and named by their index in the dataset; "" where that fails.
+/// bad_sample() of the batch that a loader of @p data begins with, whose samples are read once
+/// more, and named by their index in the dataset; "" where that fails.
 /// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
 template <class In, class Target>
 std::string bad_sample_of(SampleSource<In, Target> const& data, LoaderOptions const& options) {

@@ -38,8 +38,8 @@ class RankInterface {
   /// Forward only, in evaluation mode: losses if the batch has targets, outputs if it wants them.
   virtual StepResult forward(StepState const& state, Batch const& batch) = 0;
 
-  // Of a rank that does step after step in lockstep with the others, or, if its schedule is
-  // PostValidated, up to the first backward pass of the next step ahead of them.
+  // What follows is for ranks that do step after step in lockstep, or, if their schedule is
+  // PostValidated, up to the first backward pass of the next step ahead of the others.
 
   /// One training step on @p batch, without its result: at most steps_in_flight may wait.
   virtual void queue_training(StepState const& /*state*/, Batch const& /*batch*/) {}
@@ -58,9 +58,9 @@ class RankInterface {
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
   virtual StepResult collect() { return {}; }
 
-  /// Of a rank of an asynchronous pipeline, which may be several steps ahead of others, or of a
-  /// PostValidated schedule: trains on the steps of @p stream until there are no more, and has the
-  /// weights then.
+  /// Trains on the steps of @p stream until there are no more, and has the weights then: a rank of
+  /// an asynchronous pipeline, which may be several steps ahead of others, or of a PostValidated
+  /// schedule.
   virtual void run_stream(StepStream<BatchType>& /*stream*/) {}
 
   /// The rank's parameters where the calling program can read and write them, and their indices in
