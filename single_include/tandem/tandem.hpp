@@ -9709,8 +9709,11 @@ constexpr std::int64_t largest_bucket(Layout const& layout) {
   return most;
 }
 
-/// Which bucket has @p element. @pre it is trained, its gradients in the flat array
+/// Which bucket has @p element, or -1: it is frozen, or its gradient is of rows.
 constexpr int bucket_of(LayoutView const& layout, std::int64_t element) {
+  if (element >= layout.dense) {
+    return -1;
+  }
   int bucket = 0;
   while (layout.bucket_begin[bucket + 1] <= element) {
     ++bucket;
@@ -15651,11 +15654,12 @@ TANDEM_ONCE std::vector<ElementRange> bucket_gaps(GraphView graph, LayoutView co
   std::vector<ElementRange> gaps;
   for (int p = 0; p < graph.parameters; ++p) {
     std::int64_t const first = layout.offset[p];
-    if (first >= layout.dense) {  // gradients of rows, or none: in no bucket
+    int const bucket = bucket_of(layout, first);
+    if (bucket < 0) {
       continue;
     }
     std::int64_t const begin = first + graph.parameter[p].parameter.shape.elements();
-    std::int64_t end = bucket_range(layout, bucket_of(layout, first)).end;
+    std::int64_t end = bucket_range(layout, bucket).end;
     for (int next = 0; next < graph.parameters; ++next) {
       if (layout.offset[next] > first && layout.offset[next] < end) {
         end = layout.offset[next];
@@ -16127,10 +16131,10 @@ class SlotTurns {
         last_(stage_.size(), none) {
     for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+      int const bucket =
+          node.parameters > 0 ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
       bucket_of_.push_back(bucket);
-      if (trains) {
+      if (bucket != none) {
         auto const b = static_cast<std::size_t>(bucket);
         first_[b] = first_[b] == none ? n : first_[b];
         last_[b] = n;
@@ -16234,9 +16238,8 @@ class ParameterShares {
     }
     for (int n = 0; n < tables.graph.nodes; ++n) {
       Node const& node = tables.graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      bucket_of_.push_back(trains ? bucket_of(layout_, layout_.offset[node.first_parameter])
-                                  : none);
+      bucket_of_.push_back(
+          node.parameters > 0 ? bucket_of(layout_, layout_.offset[node.first_parameter]) : none);
     }
   }
 

@@ -11,6 +11,7 @@
 #include <tandem/layers/vocabulary.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/models/resnet_cifar.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
 #include <tandem/strategy/program.hpp>
 #include <tandem/strategy/types/cross_model_parallel.hpp>
 
@@ -179,10 +180,21 @@ TEST_CASE("gradients of rows have no place among the dense ones, and a bucket of
   static_assert(layout.offset[0] == layout.dense);
   static_assert(layout.buckets == 1 && layout.row_bucket[0] == 0 && layout.closes[1] == 0);
   static_assert(layout.bucket_begin[1] == layout.dense);
+  static_assert(bucket_of(LayoutView{layout}, layout.offset[0]) == -1);
+  static_assert(bucket_of(LayoutView{layout}, layout.dense - 1) == 0);
   using Small = DataParallel<2, BucketBytes<1, 1>>;
   constexpr auto const& apart = Program<ByRows, Small, 4>::Device<0>::layout;
   static_assert(apart.buckets == 3 && apart.row_bucket[0] == 2);
   CHECK(bucket_range(apart, 2).count() == 0);
+
+  using D = P::Device<0>;
+  SlotTurns turns{D::graph, layout, D::segments.of};
+  std::vector<int> read;
+  auto const nothing = [](int) {};
+  for (int n = 0; n < D::graph.nodes; ++n) {
+    turns.use(n, PassDirection::forward, nothing, [&](int bucket) { read.push_back(bucket); });
+  }
+  CHECK(read == std::vector<int>{0});  // that of Linear and Vocabulary
 }
 
 }  // namespace parameter_layout_test

@@ -48,9 +48,8 @@ class ParameterShares {
     }
     for (int n = 0; n < tables.graph.nodes; ++n) {
       Node const& node = tables.graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      bucket_of_.push_back(trains ? bucket_of(layout_, layout_.offset[node.first_parameter])
-                                  : none);
+      bucket_of_.push_back(
+          node.parameters > 0 ? bucket_of(layout_, layout_.offset[node.first_parameter]) : none);
     }
   }
 

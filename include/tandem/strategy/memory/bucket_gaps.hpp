@@ -28,11 +28,12 @@ TANDEM_ONCE std::vector<ElementRange> bucket_gaps(GraphView graph, LayoutView co
   std::vector<ElementRange> gaps;
   for (int p = 0; p < graph.parameters; ++p) {
     std::int64_t const first = layout.offset[p];
-    if (first >= layout.dense) {  // gradients of rows, or none: in no bucket
+    int const bucket = bucket_of(layout, first);
+    if (bucket < 0) {
       continue;
     }
     std::int64_t const begin = first + graph.parameter[p].parameter.shape.elements();
-    std::int64_t end = bucket_range(layout, bucket_of(layout, first)).end;
+    std::int64_t end = bucket_range(layout, bucket).end;
     for (int next = 0; next < graph.parameters; ++next) {
       if (layout.offset[next] > first && layout.offset[next] < end) {
         end = layout.offset[next];

@@ -112,8 +112,11 @@ constexpr std::int64_t largest_bucket(Layout const& layout) {
   return most;
 }
 
-/// Which bucket has @p element. @pre it is trained, its gradients in the flat array
+/// Which bucket has @p element, or -1: it is frozen, or its gradient is of rows.
 constexpr int bucket_of(LayoutView const& layout, std::int64_t element) {
+  if (element >= layout.dense) {
+    return -1;
+  }
   int bucket = 0;
   while (layout.bucket_begin[bucket + 1] <= element) {
     ++bucket;

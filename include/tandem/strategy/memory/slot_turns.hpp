@@ -30,10 +30,10 @@ class SlotTurns {
         last_(stage_.size(), none) {
     for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
-      bool const trains = node.parameters > 0 && !node.frozen;
-      int const bucket = trains ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+      int const bucket =
+          node.parameters > 0 ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
       bucket_of_.push_back(bucket);
-      if (trains) {
+      if (bucket != none) {
         auto const b = static_cast<std::size_t>(bucket);
         first_[b] = first_[b] == none ? n : first_[b];
         last_[b] = n;
