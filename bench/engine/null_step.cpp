@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /// @file
-/// Training steps of GoogLeNet with empty kernels, so that what is left is the engine itself.
+/// Training steps with empty kernels, so that what is left is the engine itself.
 ///
-///   bench_null_step MICROBATCHES STEPS      MICROBATCHES is 8 or 264
+///   bench_null_step NETWORK MICROBATCHES STEPS      linear or googlenet; 8 or 264
 ///
-/// Prints the number of actions that it ran. run.py runs it under callgrind, which counts the
-/// instructions inside `counted_steps`.
+/// Prints the number of actions that it ran, and of passes of nodes. run.py runs it under
+/// callgrind, which counts the instructions inside `counted_steps`.
 
 #include <cstdint>
 #include <cstdio>
@@ -26,14 +26,24 @@ namespace {
 
 using namespace tandem;
 
-struct Net : models::GoogLeNet<10> {};
+struct Large : models::GoogLeNet<10> {};
+struct Small : Network<Image<3, 32, 32>, Sequential<Flatten, Linear<10>>> {};
 
-template <int Count>
-using NullProgram = Program<Net, SingleDevice<Microbatches<Count>>, 4>;
+template <class Net, int Count>
+using NullDevice = typename Program<Net, SingleDevice<Microbatches<Count>>, 4>::template Device<0>;
 
-template <int Count>
-using NullRank = Rank<typename NullProgram<Count>::template Device<0>, Null, SoftmaxCrossEntropy<>,
-                      Accuracy, SelfCommunicator>;
+// Of the nodes of a microbatch, forward and backward.
+template <class Device>
+long long node_passes() {
+  long long passes = 0;
+  for (int n = 0; n < Device::graph.nodes; ++n) {
+    Node const& node = Device::graph.node[n];
+    passes += node.computes() ? 1 : 0;
+    passes += Device::gives_input_gradient.of[n] ? 1 : 0;
+    passes += node.parameters > 0 ? 1 : 0;
+  }
+  return passes;
+}
 
 // Kept a function of its own under this name: callgrind is told to count inside it only.
 template <class R>
@@ -46,12 +56,12 @@ TANDEM_NOINLINE double counted_steps(R& rank, StepBatch<float, std::int32_t> con
   return loss;
 }
 
-template <int Count>
+template <class Net, int Count>
 int run(int steps) {
   constexpr int samples = 264;
-  using P = NullProgram<Count>;
-  NullRank<Count> rank{
-      {.largest_microbatch = largest_microbatch(samples, P::batching), .optimizer = Sgd{}},
+  using Device = NullDevice<Net, Count>;
+  Rank<Device, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator> rank{
+      {.largest_microbatch = largest_microbatch(samples, Device::batching), .optimizer = Sgd{}},
       [](int) { return SelfCommunicator{}; }};
   std::vector<float> const x(static_cast<std::size_t>(samples) * 3 * 32 * 32);
   std::vector<std::int32_t> const labels(samples);
@@ -60,22 +70,27 @@ int run(int steps) {
   rank.train({}, batch);  // works out the sizes of the microbatches, once
   double const loss = counted_steps(rank, batch, steps);
   std::printf(
-      "%lld actions, loss %g\n",
+      "%lld actions, %lld passes, loss %g\n",
       static_cast<long long>(steps) * static_cast<long long>(rank.plan().training.size() - 1),
-      loss);
+      steps * Count * node_passes<Device>(), loss);
   return 0;
+}
+
+template <class Net>
+int run(char const* count, int steps) {
+  return std::strcmp(count, "8") == 0 ? run<Net, 8>(steps) : run<Net, 264>(steps);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  int const steps = argc == 3 ? std::atoi(argv[2]) : 0;
-  if (steps > 0 && std::strcmp(argv[1], "8") == 0) {
-    return run<8>(steps);
+  int const steps = argc == 4 ? std::atoi(argv[3]) : 0;
+  if (steps > 0 && std::strcmp(argv[1], "linear") == 0) {
+    return run<Small>(argv[2], steps);
   }
-  if (steps > 0 && std::strcmp(argv[1], "264") == 0) {
-    return run<264>(steps);
+  if (steps > 0 && std::strcmp(argv[1], "googlenet") == 0) {
+    return run<Large>(argv[2], steps);
   }
-  std::fputs("usage: bench_null_step 8|264 STEPS\n", stderr);
+  std::fputs("usage: bench_null_step linear|googlenet 8|264 STEPS\n", stderr);
   return 2;
 }

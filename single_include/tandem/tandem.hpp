@@ -2538,8 +2538,9 @@ struct Graph {
 
 /// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
 /// theirs on in place; below the first trained layer none is wanted.
-template <GraphSize Size>
-constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+/// @param graph  a Graph, or a GraphView
+template <class AnyGraph>
+constexpr bool gives_input_gradient(AnyGraph const& graph, int n) {
   Node const& node = graph.node[n];
   bool wanted = false;
   for (int e = 0; e < node.edges; ++e) {
@@ -10203,6 +10204,7 @@ struct DeviceTables {
   std::int64_t weight_elements;
   std::int64_t gradient_elements;
   bool any_replicas;
+  bool several_replicas;
   bool sums_gradients;
   bool sharded_state;
   bool sharded_gradients;
@@ -10282,6 +10284,7 @@ inline constexpr DeviceTables device_tables{
     .weight_elements = Device::weight_elements,
     .gradient_elements = Device::gradient_elements,
     .any_replicas = Program::any_replicas,
+    .several_replicas = Program::several_replicas,
     .sums_gradients = Device::sums_gradients,
     .sharded_state = Program::sharded_state,
     .sharded_gradients = Program::sharded_gradients,
@@ -11454,17 +11457,25 @@ class RankGroups {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/op_table.hpp
+// ---- tandem/engine/rank/op_list.hpp
 
 /// @file
-/// OpTable: the ops of all nodes of a graph, found by index at compile time; those of one type are
-/// neighbours, and are made by one loop.
+/// OpList: the prepared ops of a device's nodes; OpTypes: how they are made, of which only the
+/// types are compiled for each network.
 
-// ---- tandem/engine/rank/node_runs.hpp
+// ---- tandem/engine/rank/prepared_op.hpp
 
 /// @file
-/// OpGroups, NodeRuns: which nodes of a graph have ops of one type, and which runs of nodes repeat,
-/// so that a compiler sees each layer of a Transformer once, however many blocks it has.
+/// PreparedOp: the op of a node, whatever its type. What runs an op's passes is compiled for that
+/// type, not for each network; phases are run one after another, with the other ranks.
+
+// ---- tandem/ops/concepts.hpp
+
+/// @file
+/// What the engine asks of a backend's kernels: of Verbs<Backend>, and of the ops of a network.
+///
+/// No op sees a communicator or allocates; `operands` and `pass` are what ops/op.hpp says. All
+/// queue their work in the order of the calls, and may return before it is done.
 
 // ---- tandem/core/rounding.hpp
 
@@ -11476,979 +11487,6 @@ namespace tandem {
 enum class Rounding : bool {
   once,  ///< added in a wider type
   each   ///< behind each addition: what is added at one place, or at several one after another
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The same of a node; `tiled` of one that joins statistics with other tiles.
-constexpr Dealt own_op(Node const& node) {
-  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
-}
-
-/// Nodes of a graph by the type of their op; inputs, views and what another node's op does have
-/// none.
-template <int Nodes>
-struct OpGroups {
-  int first[static_cast<std::size_t>(Nodes)] =
-      {};  ///< of a node: the first one whose op has the same type; -1: it has no op
-  int place[static_cast<std::size_t>(Nodes)] =
-      {};                                          ///< of a node: how many of these stand before it
-  int count = 0;                                   ///< groups
-  int list[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: its first node
-  int size[static_cast<std::size_t>(Nodes)] = {};  ///< of a group
-};
-
-template <GraphSize Size>
-constexpr OpGroups<Size.nodes> group_ops(Graph<Size> const& graph) {
-  OpGroups<Size.nodes> groups;
-  for (int n = 0; n < Size.nodes; ++n) {
-    Node const& node = graph.node[n];
-    groups.first[n] = -1;
-    if (!node.computes()) {
-      continue;
-    }
-    int g = 0;
-    for (; g < groups.count; ++g) {
-      Node const& other = graph.node[groups.list[g]];
-      if (other.kind == node.kind && other.identity == node.identity &&
-          own_op(other) == own_op(node)) {
-        break;
-      }
-    }
-    if (g == groups.count) {
-      groups.list[groups.count++] = n;
-    }
-    groups.first[n] = groups.list[g];
-    groups.place[n] = groups.size[g]++;
-  }
-  return groups;
-}
-
-namespace detail {
-
-/// Once a program.
-template <class Program>
-inline constexpr auto op_groups = group_ops(Program::graph);
-
-}  // namespace detail
-
-/// For each node of a graph, how many gradients its output gets.
-template <int Nodes>
-struct UseCounts {
-  int of[static_cast<std::size_t>(Nodes)] = {};
-};
-
-template <GraphSize Size>
-constexpr UseCounts<Size.nodes> count_uses(Graph<Size> const& graph) {
-  UseCounts<Size.nodes> uses;
-  for (int n = 0; n < Size.nodes; ++n) {
-    for (int e = 0; e < graph.node[n].edges && !graph.node[n].merged; ++e) {
-      ++uses.of[graph.source[graph.node[n].first_edge + e]];
-    }
-  }
-  return uses;
-}
-
-/// Whether the gradients of a node's output are added before it goes back.
-constexpr bool adds_gradients(Node const& node, int uses) { return uses > 1 && !node.joined; }
-
-/// What node @p n gives its only gradient, and so begins the sum of that over the ranks: a Copy or
-/// an Enter; `layer` stands for neither. Siblings that became one node give one together.
-template <GraphSize Size>
-constexpr NodeKind begun_sum(Graph<Size> const& graph, UseCounts<Size.nodes> const& uses, int n) {
-  Node const& node = graph.node[n];
-  int const source = node.edges == 1 ? graph.source[node.first_edge] : n;
-  Node const& before = graph.node[source];
-  bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
-  return sums && !node.merged && before.needs_gradient && uses.of[source] == 1 ? before.kind
-                                                                               : NodeKind::layer;
-}
-
-/// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
-/// that it does not matter where the network is cut.
-constexpr Rounding rounding_of(Node const& node) {
-  return node.named ? Rounding::each : Rounding::once;
-}
-
-/// Nodes [first, first + period), and as many more behind them as they are repeated.
-struct NodeRun {
-  int first = 0;
-  int period = 1;
-  int times = 1;
-};
-
-/// Runs that cover some nodes, in order.
-template <int Most>
-struct NodeRuns {
-  int count = 0;
-  NodeRun run[static_cast<std::size_t>(Most > 0 ? Most : 1)] = {};
-};
-
-/// A number for each node of a device: alike where its passes are the same code.
-template <int Nodes>
-struct NodeKeys {
-  int of[static_cast<std::size_t>(Nodes)] = {};
-};
-
-template <class Program>
-constexpr auto node_keys(OpGroups<Program::graph.nodes> const& groups,
-                         UseCounts<Program::graph.nodes> const& uses) {
-  NodeKeys<Program::graph.nodes> keys;
-  for (int n = 0; n < Program::graph.nodes; ++n) {
-    Node const& node = Program::graph.node[n];
-    int key = 128 * (groups.first[n] + 1) + node.in.clock;
-    for (bool const is :
-         {node.needs_gradient, node.frozen, node.parameters > 0, node.synchronizes,
-          Program::gives_input_gradient.of[n], adds_gradients(node, uses.of[n]),
-          node.kind == NodeKind::copy, node.kind == NodeKind::reduce, node.dealt == Dealt::between,
-          begun_sum(Program::graph, uses, n) == NodeKind::copy,
-          begun_sum(Program::graph, uses, n) == NodeKind::enter, node.joins_tiles()}) {
-      key = 2 * key + (is ? 1 : 0);
-    }
-    // What computes nothing stands alone, but for a layer that has become part of another.
-    bool const alone = groups.first[n] < 0 && !(node.view && node.parameters == 0);
-    keys.of[n] = alone ? -1 - n : key;
-  }
-  return keys;
-}
-
-/// Most nodes that are repeated together, and that a compiler sees in one function: a Transformer's
-/// block of a device with four slices of each layer has 52.
-inline constexpr int longest_period = 128;
-
-/// Those of nodes [Begin, End): the longest repetition at each place, of at most longest_period
-/// nodes; of what is not repeated as many make one run.
-template <int Begin, int End, int Nodes>
-constexpr NodeRuns<End - Begin> find_runs(NodeKeys<Nodes> const& keys) {
-  NodeRuns<End - Begin> runs;
-  for (int n = Begin; n < End;) {
-    NodeRun best{.first = n};
-    for (int period = 1; period <= longest_period && n + 2 * period <= End; ++period) {
-      int same = 0;
-      while (n + period + same < End && keys.of[n + same] == keys.of[n + period + same]) {
-        ++same;
-      }
-      int const times = 1 + same / period;
-      if (times > 1 && times * period > best.times * best.period) {
-        best = {n, period, times};
-      }
-    }
-    if (best.times == 1 && runs.count > 0 && runs.run[runs.count - 1].times == 1 &&
-        runs.run[runs.count - 1].period < longest_period) {
-      ++runs.run[runs.count - 1].period;
-    } else {
-      runs.run[runs.count++] = best;
-    }
-    n += best.times > 1 ? best.period * best.times : 1;
-  }
-  return runs;
-}
-
-/// Neighbouring runs, taken together while they have at most longest_period nodes between them:
-/// runs [first[b], first[b + 1]) of block b.
-template <int Most>
-struct RunBlocks {
-  int count = 0;
-  int first[static_cast<std::size_t>(Most) + 1] = {};
-};
-
-template <int Most>
-constexpr RunBlocks<Most> block_runs(NodeRuns<Most> const& runs) {
-  RunBlocks<Most> blocks;
-  for (int r = 0, nodes = longest_period; r < runs.count; ++r) {
-    nodes += runs.run[r].period;
-    if (nodes > longest_period) {
-      blocks.first[blocks.count++] = r;
-      nodes = runs.run[r].period;
-    }
-  }
-  blocks.first[blocks.count] = runs.count;
-  return blocks;
-}
-
-namespace detail {
-
-/// f(I, N) of a run's nodes: N is the node, I one whose passes are the same code. What is not
-/// repeated is known to the compiler, as I is.
-template <int First, int Period, int Times, class F>
-TANDEM_INLINE void each_of_run(F const& f) {
-  [&]<int... I>(std::integer_sequence<int, I...>) {
-    if constexpr (Times == 1) {
-      (f(std::integral_constant<int, First + I>{}, std::integral_constant<int, First + I>{}), ...);
-    } else {
-      for (int n = First; n < First + Times * Period; n += Period) {
-        (f(std::integral_constant<int, First + I>{}, n + I), ...);
-      }
-    }
-  }
-  (std::make_integer_sequence<int, Period>{});
-}
-template <int First, int Period, int Times, class F>
-TANDEM_INLINE void each_of_run_back(F const& f) {
-  constexpr int last = First + Period - 1;
-  [&]<int... I>(std::integer_sequence<int, I...>) {
-    if constexpr (Times == 1) {
-      (f(std::integral_constant<int, last - I>{}, std::integral_constant<int, last - I>{}), ...);
-    } else {
-      for (int n = First + Times * Period - 1; n >= First; n -= Period) {
-        (f(std::integral_constant<int, last - I>{}, n - I), ...);
-      }
-    }
-  }
-  (std::make_integer_sequence<int, Period>{});
-}
-
-}  // namespace detail
-
-/// The same of the nodes of runs [First, Last) of @p Runs, a NodeRuns, in order.
-template <auto const& Runs, int First = 0, int Last = Runs.count, class F>
-TANDEM_INLINE void each_node(F const& f) {
-  [&]<int... R>(std::integer_sequence<int, R...>) {
-    (detail::each_of_run<Runs.run[First + R].first, Runs.run[First + R].period,
-                         Runs.run[First + R].times>(f),
-     ...);
-  }
-  (std::make_integer_sequence<int, Last - First>{});
-}
-/// From the last to the first.
-template <auto const& Runs, int First = 0, int Last = Runs.count, class F>
-TANDEM_INLINE void each_node_back(F const& f) {
-  [&]<int... R>(std::integer_sequence<int, R...>) {
-    (detail::each_of_run_back<Runs.run[Last - 1 - R].first, Runs.run[Last - 1 - R].period,
-                              Runs.run[Last - 1 - R].times>(f),
-     ...);
-  }
-  (std::make_integer_sequence<int, Last - First>{});
-}
-
-}  // namespace tandem
-
-// ---- tandem/graph/leaves.hpp
-
-/// @file
-/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
-
-// ---- tandem/graph/network.hpp
-
-/// @file
-/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
-/// Use, and Network, which adds the input.
-///
-/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
-/// network a short name of its own, which keeps symbols and compiler messages short; do the same
-/// for blocks.
-
-namespace tandem {
-
-namespace detail {
-struct Composite {};  // base of everything below that is built from parts
-}  // namespace detail
-
-/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
-template <class P>
-concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
-
-namespace detail {
-
-// Concepts, because the second is not looked at where the first fails: a fold has its limits.
-template <class... Parts>
-concept FewParts = sizeof...(Parts) <= 256;
-template <class... Parts>
-concept AllParts = (NetworkPart<Parts> && ...);
-template <class... Parts>
-concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
-template <class... Parts>
-inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
-
-// The sentences stand in types of their own: a composite at fault remains a part, so that what
-// holds it does not complain too.
-template <class... Parts>
-struct SequentialIsSound {
-  static constexpr bool value = true;
-  static_assert(FewParts<Parts...>,
-                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
-  static_assert(too_many_or_all_parts<Parts...>,
-                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
-                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct ConcatIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct MultiplyIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class Body, class Shortcut>
-struct ResidualIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkPart<Body> && NetworkPart<Shortcut>,
-      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-      "Frozen of such parts");
-};
-
-template <int Count, class Part>
-struct RepeatIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1 && NetworkPart<Part>,
-                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
-                "Residual, Repeat or Frozen of layers");
-};
-
-template <class Body>
-struct FrozenIsSound {
-  static constexpr bool value = true;
-  static_assert(NetworkPart<Body>,
-                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
-};
-
-}  // namespace detail
-
-/// The parts one after another. Parameters of part i are named "i.…".
-/// The primary template is the error path.
-template <class... Parts>
-struct Sequential : detail::Composite {
-  static_assert(detail::SequentialIsSound<Parts...>::value);
-};
-
-template <class... Parts>
-  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
-struct Sequential<Parts...> : detail::Composite {
-};
-
-/// The branches on one input, their outputs joined along the channels: Inception's block.
-/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Concat : detail::Composite {
-  static_assert(detail::ConcatIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Concat<Branches...> : detail::Composite {};
-
-/// The branches on one input, their outputs multiplied element by element: a gate, as in
-/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
-/// Every branch must give the same shape. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Multiply : detail::Composite {
-  static_assert(detail::MultiplyIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Multiply<Branches...> : detail::Composite {};
-
-/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
-template <class Body, class Shortcut = Sequential<>>
-struct Residual : detail::Composite {
-  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
-};
-
-template <class Body, class Shortcut>
-  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
-struct Residual<Body, Shortcut> : detail::Composite {};
-
-/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
-/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
-/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
-template <class R>
-concept JoinRule = requires(std::span<Shape const> in) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::output(in) } -> std::same_as<Shape>;
-};
-
-namespace detail {
-
-template <class Branch>
-inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
-
-}  // namespace detail
-
-/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
-/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
-/// first.
-template <class L, class... Branches>
-concept JoinLayer = sizeof...(Branches) >= 2 && requires {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
-};
-
-namespace detail {
-
-template <class Rule, class... Branches>
-concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
-
-template <class Rule, class... Branches>
-struct JoinIsSound {
-  static constexpr bool value = true;
-  static_assert(JoinsBranches<Rule, Branches...>,
-                "Join<Rule, Branches...>: Rule must be a type with `name` and "
-                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
-                "`output(Shape, ...)` of as many shapes as there are branches");
-  static_assert(
-      !JoinsBranches<Rule, Branches...> ||
-          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
-      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
-      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
-};
-
-}  // namespace detail
-
-/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
-/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
-/// as ever.
-/// The primary template is the error path.
-template <class Rule, class... Branches>
-struct Join : detail::Composite {
-  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
-};
-
-template <class Rule, class... Branches>
-  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
-           sizeof...(Branches) >= 2)
-struct Join<Rule, Branches...> : detail::Composite {};
-
-/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
-/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
-/// them.
-///
-/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
-/// The primary template is the error path.
-template <int Count, class Part>
-struct Repeat : detail::Composite {
-  static_assert(detail::RepeatIsSound<Count, Part>::value);
-};
-
-template <int Count, class Part>
-  requires(Count >= 1 && NetworkPart<Part>)
-struct Repeat<Count, Part> : detail::Composite {};
-
-/// The network's input number Index, whatever stands before it: Input<1> of a network on
-/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
-/// have none any more (MeanOverTime).
-template <int Index>
-struct Input : detail::Composite {
-  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
-};
-
-/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
-/// tag names one value of a network; one that nobody uses costs nothing.
-///
-///   struct Memory;  // declared, and no more
-///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
-///
-/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
-/// both, the value goes from stage to stage together with what these hand on anyway, and its
-/// gradient comes back likewise, each stage adding what its own readers give.
-template <class Tag>
-struct Let : detail::Composite {};
-
-/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
-template <class Tag>
-struct Use : detail::Composite {};
-
-/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
-/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
-/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
-template <class W>
-struct Shares {
-  using shares = W;
-};
-
-namespace detail {
-
-template <class Option>
-inline constexpr bool is_shares = requires {
-  typename Option::shares;
-};
-
-// A base with the `shares` of the first option that has one.
-template <class... Options>
-struct SharesOf {};
-template <class First, class... Others>
-struct SharesOf<First, Others...> : SharesOf<Others...> {};
-template <class First, class... Others>
-  requires is_shares<First>
-struct SharesOf<First, Others...> {
-  using shares = typename First::shares;
-};
-
-}  // namespace detail
-
-/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
-/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
-template <class Body>
-struct Frozen : detail::Composite {
-  static_assert(detail::FrozenIsSound<Body>::value);
-};
-
-template <class Body>
-  requires NetworkPart<Body>
-struct Frozen<Body> : detail::Composite {
-};
-
-/// What goes into a network: `static constexpr Shape shape`, of one sample.
-template <class I>
-concept NetworkInput = requires {
-  { I::shape } -> std::convertible_to<Shape>;
-};
-
-namespace detail {
-
-template <class Input, class Body>
-struct NetworkHasParts {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
-      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
-};
-
-}  // namespace detail
-
-/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
-/// The primary template is the error path.
-template <class Input, class Body>
-struct Network {
-  using input = Vector<1>;
-  using body = Sequential<>;
-  static_assert(detail::NetworkHasParts<Input, Body>::value);
-};
-
-template <class Input, class Body>
-  requires(NetworkInput<Input>&& NetworkPart<Body>)
-struct Network<Input, Body> {
-  using input = Input;
-  using body = Body;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-template <class... Types>
-struct TypeList {
-  static constexpr int size = sizeof...(Types);
-};
-
-namespace detail {
-
-template <class... A, class... B>
-constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
-  return {};
-}
-
-// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
-template <class L>
-struct Canonical {
-  using type = L;
-};
-template <class L>
-  requires requires { typename L::layer; }
-struct Canonical<L> {
-  using type = typename L::layer;
-};
-
-// Declared before use: each part of a composite may be any of the others.
-struct Flatten {
-  template <Layer L>
-  static TypeList<typename Canonical<L>::type> of(L const*);
-  template <class... Parts>
-    requires FewParts<Parts...>
-  static auto of(Sequential<Parts...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
-  }
-  template <class... Branches>
-  static auto of(Concat<Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
-  }
-  template <class... Branches>
-  static auto of(Multiply<Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
-  }
-  template <class Rule, class... Branches>
-    requires JoinsBranches<Rule, Branches...>
-  static auto of(Join<Rule, Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
-           TypeList<typename Canonical<Rule>::type>{};
-  }
-  template <class Body, class Shortcut>
-  static auto of(Residual<Body, Shortcut> const*) {
-    return decltype(of(static_cast<Body const*>(nullptr))){} +
-           decltype(of(static_cast<Shortcut const*>(nullptr))){};
-  }
-  template <int Count, class Part>
-  static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
-    return decltype(of(static_cast<Part const*>(nullptr))){};
-  }
-  template <int Index>
-  static TypeList<> of(Input<Index> const*);
-  template <class Tag>
-  static TypeList<> of(Let<Tag> const*);
-  template <class Tag>
-  static TypeList<> of(Use<Tag> const*);
-  template <class Body>
-  static auto of(Frozen<Body> const*) {
-    return decltype(of(static_cast<Body const*>(nullptr))){};
-  }
-  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
-};
-
-template <std::size_t I, class Type>
-struct Indexed {
-  using type = Type;
-};
-
-template <class Indices, class List>
-struct IndexedList;
-
-template <std::size_t... I, class... Types>
-struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
-
-template <std::size_t I, class Type>
-Indexed<I, Type> pick(Indexed<I, Type> const*);
-
-}  // namespace detail
-
-/// The layer types of @p Part, in the order in which their nodes stand in the graph.
-template <class Part>
-using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
-
-/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
-template <class Net>
-struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
-                                       Leaves<typename Net::body>> {};
-
-/// The @p I-th layer type of a network.
-template <class Net, int I>
-using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
-    static_cast<LeafTable<Net> const*>(nullptr)))::type;
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// @tparam How  own_op() of a node
-template <NodeKind Kind, Dealt How, class Net, class Backend, int LeafIndex>
-struct SelectOp;
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<Leaf<Net, LeafIndex>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::rows, Net, Backend, LeafIndex> {
-  using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::embedding, Net, Backend, LeafIndex> {
-  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
-  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::tiled, Net, Backend, LeafIndex> {
-  using type = Op<typename Leaf<Net, LeafIndex>::synchronized, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::exchange, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<TileExchange, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<ConcatJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<AddJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<MultiplyJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<RowBias, Backend>;
-};
-template <NodeKind Kind, class Net, class Backend, int LeafIndex>
-  requires(Node{.kind = Kind}.exchanges_rows())
-struct SelectOp<Kind, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = NoOp;  // the engine does all that there is to do
-};
-
-/// Of a node that computes.
-template <class Program, class Backend, int I>
-using OpAt =
-    typename SelectOp<Program::graph.node[I].kind, own_op(Program::graph.node[I]),
-                      typename Program::Network, Backend, Program::graph.node[I].leaf>::type;
-
-/// The ops of one type, in the order of their nodes.
-template <class O, int Count>
-class OpArray {
- public:
-  /// @param setup   of each node of the graph
-  /// @param first   of each node: the first one whose op has the same type
-  /// @param wanted  of these
-  template <class Device>
-  OpArray(std::vector<OpSetup> const& setup, int const* first, int wanted, Device& device)
-      : OpArray{} {  // whose destructor runs if one cannot be made
-    for (std::size_t n = 0; n < setup.size(); ++n) {
-      if (first[n] == wanted) {
-        make(setup[n], device);
-        ++made_;
-      }
-    }
-  }
-  OpArray(OpArray const&) = delete;
-  OpArray& operator=(OpArray const&) = delete;
-  ~OpArray() {
-    while (made_ > 0) {
-      (*this)[--made_].~O();
-    }
-  }
-
-  O& operator[](int place) { return *(std::launder(reinterpret_cast<O*>(memory_)) + place); }
-
- private:
-  OpArray() = default;
-
-  // Some ops need no device to be prepared.
-  template <class Device>
-  TANDEM_COLD void make(OpSetup const& setup, Device& device) {
-    void* const place = memory_ + static_cast<std::size_t>(made_) * sizeof(O);
-    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
-      ::new (place) O{setup, device};
-    } else {
-      ::new (place) O{setup};
-    }
-  }
-
-  alignas(O) std::byte memory_[static_cast<std::size_t>(Count) * sizeof(O)];
-  int made_ = 0;
-};
-
-/// Those of nodes whose ops have the type of node @p First, which is the first of them.
-template <int First, class O, int Count>
-struct OpSlot {
-  template <class Device>
-  OpSlot(std::vector<OpSetup> const& setup, int const* first, Device& device)
-      : ops{setup, first, First, device} {}
-
-  TANDEM_COLD void add_needs(int const* first, std::vector<OpNeeds>& needs) {
-    int place = 0;
-    for (std::size_t n = 0; n < needs.size(); ++n) {
-      if (first[n] == First) {
-        needs[n] = ops[place++].needs();
-      }
-    }
-  }
-
-  OpArray<O, Count> ops;
-};
-
-template <int First, class O, int Count>
-OpSlot<First, O, Count>& slot(OpSlot<First, O, Count>& s) {
-  return s;
-}
-
-template <class Program, class Backend, class Groups>
-struct OpSlots;
-
-template <class Program, class Backend, int... G>
-struct OpSlots<Program, Backend, std::integer_sequence<int, G...>>
-    : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
-             op_groups<Program>.size[G]>... {
-  template <class Device>
-  TANDEM_COLD OpSlots(std::vector<OpSetup> const& setup, Device& device)
-      : OpSlot<op_groups<Program>.list[G], OpAt<Program, Backend, op_groups<Program>.list[G]>,
-               op_groups<Program>.size[G]>{setup, op_groups<Program>.first, device}... {}
-
-  [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() {
-    std::vector<OpNeeds> needs(static_cast<std::size_t>(Program::graph.nodes));
-    (slot<op_groups<Program>.list[G]>(*this).add_needs(op_groups<Program>.first, needs), ...);
-    return needs;
-  }
-};
-
-}  // namespace detail
-
-/// Prepared ops of a program, one a node.
-template <class Program, class Backend>
-class OpTable {
- public:
-  /// @param batch  samples in the largest microbatch
-  OpTable(int batch, int threads, Slice slice, typename Backend::Device& device)
-      : slots_{setups(batch, threads, slice), device} {}
-
-  /// Of node @p n, whose op has the type of node I's.
-  /// @pre both compute
-  template <int I>
-  [[nodiscard]] auto& get(int n) {
-    static constexpr auto const& groups = detail::op_groups<Program>;
-    return detail::slot<groups.first[I]>(slots_).ops[groups.place[n]];
-  }
-
-  [[nodiscard]] TANDEM_COLD std::vector<OpNeeds> needs() { return slots_.needs(); }
-
- private:
-  TANDEM_COLD static std::vector<OpSetup> setups(int batch, int threads, Slice slice) {
-    static std::vector<Shape> const inputs = input_shapes();
-    std::vector<OpSetup> list;
-    for (int n = 0; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      list.push_back(
-          {.node = node,
-           .index = node.origin,
-           .inputs = inputs.data() + node.first_edge,
-           .batch = batch,
-           .threads = threads,
-           .wants_input_gradient = gives_input_gradient(Program::graph, n),
-           .reproducible = Program::batching.reproducible,
-           .x_stride = node.edges > 0 ? stored_channels(Program::graph, source(node)) : 0,
-           .y_stride = stored_channels(Program::graph, n),
-           .merged = merged_into(n),
-           .absorbed_bias = absorbed_bias(node),
-           .dropout = dropped(node).rate,
-           .dropout_index = dropped(node).origin,
-           .slice = slice_of(node, slice)});
-    }
-    return list;
-  }
-  // Of all slices, where the rank is one of @p ranks that each have as many.
-  static Slice slice_of(Node const& node, Slice const& ranks) {
-    return {ranks.number * (node.slices / ranks.count) + node.slice, node.slices};
-  }
-  static int source(Node const& node) { return Program::graph.source[node.first_edge]; }
-  static int absorbed_bias(Node const& node) {
-    return node.absorbs < 0
-               ? 0
-               : Program::graph.node[node.absorbs].first_parameter + 1 - node.first_parameter;
-  }
-  // The dropout that a norm computes; if there is none, a node without a rate.
-  static Node const& dropped(Node const& norm) {
-    auto const& graph = Program::graph;
-    int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
-    bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
-                       graph.node[first].summed_by >= 0;
-    static constexpr Node none{};
-    return drops ? graph.node[first] : none;
-  }
-  static MergedOutputs merged_into(int leader) {
-    Node const& first = Program::graph.node[leader];
-    MergedOutputs merged{.count = 0};
-    for (int n = leader; n < Program::graph.nodes; ++n) {
-      Node const& node = Program::graph.node[n];
-      if (n == leader || (node.merged && node.home == leader)) {
-        merged.channels[merged.count] = node.out[0];
-        merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
-      }
-    }
-    return merged;
-  }
-  TANDEM_COLD static std::vector<Shape> input_shapes() {
-    std::vector<Shape> shapes;
-    for (int e = 0; e < Program::graph.edges; ++e) {
-      shapes.push_back(Program::graph.node[Program::graph.source[e]].out);
-    }
-    return shapes;
-  }
-
-  detail::OpSlots<Program, Backend,
-                  std::make_integer_sequence<int, detail::op_groups<Program>.count>>
-      slots_;
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/rank_core.hpp
-
-/// @file
-/// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
-/// actions, and compiled for a RankWay and not for each device of each program.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/links/bucket_sums.hpp
-
-/// @file
-/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
-/// order or in a fixed one, by types. RowSums: how its GradientRows are.
-
-// ---- tandem/engine/memory/parameter_memory.hpp
-
-/// @file
-/// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
-/// the same for the host to read and write, as the user wrote the network.
-
-// ---- tandem/engine/links/no_part.hpp
-
-/// @file
-/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
-/// to do is nothing, and nothing of the part is compiled.
-
-namespace tandem {
-
-struct NoPart {
-  static constexpr bool comes_late = false;
-
-  NoPart(auto const&... /*arguments*/) {}
-
-  static void add(auto const&... /*arguments*/) {}
-  static void add_up(auto const&... /*arguments*/) {}
-  static void arrive(auto const&... /*arguments*/) {}
-  static void await(auto const&... /*arguments*/) {}
-  static void await_all(auto const&... /*arguments*/) {}
-  static void begin(auto const&... /*arguments*/) {}
-  static void begin_scatter(auto const&... /*arguments*/) {}
-  static void begin_step(auto const&... /*arguments*/) {}
-  static void bring_together(auto const&... /*arguments*/) {}
-  static void clear(auto const&... /*arguments*/) {}
-  static void end_scatter(auto const&... /*arguments*/) {}
-  static void exchange(auto const&... /*arguments*/) {}
-  static void forget() {}
-  static void gather(auto const&... /*arguments*/) {}
-  static void gather_rows(auto const&... /*arguments*/) {}
-  static void give_back(auto const&... /*arguments*/) {}
-  static void join_tree(auto const&... /*arguments*/) {}
-  static void keep(auto const&... /*arguments*/) {}
-  static void open(auto const&... /*arguments*/) {}
-  static void open_stage(auto const&... /*arguments*/) {}
-  static void run(auto const&... /*arguments*/) {}
-  static void settle(auto const&... /*arguments*/) {}
-  static void take_rows(auto const&... /*arguments*/) {}
-  static void use(auto const&... /*arguments*/) {}
-
-  [[nodiscard]] static constexpr bool arrived() { return true; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Batch>
-  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
-    return batch;
-  }
-  [[nodiscard]] static constexpr bool on() { return false; }
-  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
-  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
-  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
-  [[nodiscard]] static constexpr Slice slice() { return {}; }
 };
 
 }  // namespace tandem
@@ -14868,6 +13906,1334 @@ struct Verbs<BasicHost<Kernels, Precision>> {
       host::transform(d.team, n, functor);
     }
   }
+};
+
+}  // namespace tandem
+
+// ---- tandem/runtime/concepts.hpp
+
+/// @file
+/// What the engine asks of a backend's types: the concepts ComputeDevice, DeviceBuffer and
+/// ComputeBackend.
+///
+/// What it asks of kernels, for arrays and for the layers of a network, is in ops/concepts.hpp. A
+/// stream is opaque to the engine: a device makes it, and a communicator queues on it.
+
+// ---- tandem/core/complete.hpp
+
+/// @file
+/// Complete: whether a type is defined and not named only.
+
+namespace tandem {
+
+/// A type that is defined; not one that is named only, as Cuda's are without <tandem/cuda.cuh>.
+/// Concepts that look at its members ask for this first, since the standard's would be ill-formed.
+template <class T>
+concept Complete = requires {
+  sizeof(T);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a concept calls a device's debug() with.
+struct AnyWait {
+  template <class D, class Mark>
+  void operator()(D& /*device*/, Mark const& /*mark*/) const {}
+};
+struct AnyAction {
+  void operator()() const {}
+};
+
+}  // namespace detail
+
+/// What one rank computes with, and the order between that and its streams. Made from a DeviceSpec
+/// on the rank's thread and used by that thread alone; neither copied nor moved.
+///
+/// Kernels run in the order of their calls. What is queued on a stream runs in the stream's order,
+/// beside them, but for what the verbs below say; on a device whose streams do their work at once
+/// most of them have nothing to do.
+///
+/// communication, scratch, scratch_bytes: data members. A stream, for collectives; memory for the
+///                    pass at work, which the engine sets once and ops read.
+/// make_stream():     one more stream, for a link to another rank: std::unique_ptr<Stream>.
+/// make_mark(), make_stamp(): a Mark, which is a place on a stream, and a Stamp, which is a time.
+/// begin_on(stream):  what is queued on it from now on comes after what has been computed so far.
+/// mark_on(stream, mark):  sets @p mark behind everything queued so far.
+/// await_on(stream, mark): what is computed from now on comes after the stream up to @p mark.
+/// stamp(stamp), stamp_on(stream, stamp): sets @p stamp when everything so far has been computed,
+///                    or is done on the stream. It keeps its address.
+/// microseconds(from, to): between two stamps of work that is done.
+/// finish():          waits until all that was computed so far is done.
+/// share_with(spec):  another rank's device of this process may reach this one's memory.
+/// debug(text, wait, f): does f(), one action, so that what fails in it is found in it and named by
+///                    @p text; @p wait(device, mark) blocks the caller, for a device that works on
+///                    its own.
+/// settle(stream):    after an error: nothing queued on it uses memory once the device's buffers
+///                    are gone.
+/// Cost: none of these but make_stream(), make_stamp(), finish(), debug() and settle() may allocate
+///       or block, since they are called in every step.
+template <class D, class Stream>
+concept ComputeDevice = Complete<D> && std::constructible_from<D, DeviceSpec const&> &&
+    std::movable<typename D::Mark> && std::movable<typename D::Stamp> &&
+    requires(D& device, Stream& stream, typename D::Mark& mark, typename D::Stamp& stamp,
+             typename D::Stamp const& done, DeviceSpec const& other, std::string const& text) {
+  { device.communication } -> std::same_as<Stream&>;
+  { device.scratch } -> std::same_as<std::byte*&>;
+  { device.scratch_bytes } -> std::same_as<std::int64_t&>;
+  { device.make_stream() } -> std::same_as<std::unique_ptr<Stream>>;
+  { device.make_mark() } -> std::same_as<typename D::Mark>;
+  { device.make_stamp() } -> std::same_as<typename D::Stamp>;
+  device.begin_on(stream);
+  device.mark_on(stream, mark);
+  device.await_on(stream, mark);
+  device.stamp(stamp);
+  device.stamp_on(stream, stamp);
+  { device.microseconds(done, done) } -> std::same_as<double>;
+  device.finish();
+  device.share_with(other);
+  device.debug(text, detail::AnyWait{}, detail::AnyAction{});
+  device.settle(stream);
+};
+
+/// Memory of a device: made from (device, bytes), zeros at first, freed by its destructor.
+///
+/// data():  its first byte, aligned for any element; null where it has 0 bytes.
+/// as<T>(): the same as a T*.
+/// bytes(): as asked for.
+/// Cost:    made before the first step, and by nothing in a step.
+/// @throws Error  the device has not so much memory; the message says how much was asked for
+template <class M, class D>
+concept DeviceBuffer = Complete<M> && std::constructible_from<M, D&, std::size_t> &&
+    requires(M const& memory) {
+  { memory.data() } -> std::same_as<std::byte*>;
+  { memory.template as<float>() } -> std::same_as<float*>;
+  { memory.bytes() } -> std::same_as<std::size_t>;
+};
+
+/// A kind of device with all that belongs to it, as a type that nobody makes an object of.
+///
+/// Scalar: of activations and their gradients.
+/// Master: of parameters, their gradients and the data that the user passes.
+/// Device, Buffer, Stream: as above.
+///
+/// It may have `static constexpr Rewrites rewrites` (graph/rewrites.hpp), where its ops do more
+/// than one layer at a time or store channels last, and `packs_weights = true`, where they keep
+/// parameters in layouts of their own. Where the host cannot read its memory it specialises, too,
+/// the Feed, StepSums, Update, StepRunner and ParameterMirror of engine/.
+template <class B>
+concept ComputeBackend = ComputeDevice<typename B::Device, typename B::Stream> &&
+    DeviceBuffer<typename B::Buffer, typename B::Device> && requires {
+  typename B::Scalar;
+  typename B::Master;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a concept calls Verbs::each() with.
+struct AnyFunctor {
+  TANDEM_HOST_DEVICE void operator()(std::int64_t /*i*/) const {}
+};
+
+template <class B>
+concept ReturnsSquares = requires(typename B::Device& device, typename B::Master const* p,
+                                  std::int64_t n) {
+  { Verbs<B>::sum_of_squares(device, p, n) } -> std::same_as<double>;
+};
+template <class B>
+concept WritesSquares = requires(typename B::Device& device, typename B::Master const* p,
+                                 std::int64_t n, double* result) {
+  Verbs<B>::sum_of_squares(device, p, n, result);
+};
+
+template <class O, class B>
+concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
+    std::constructible_from<O, OpSetup const&, typename B::Device&>;
+
+}  // namespace detail
+
+/// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
+///
+/// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
+/// sum(device, in, k, y, n, rounding): y = in[0] + … + in[k - 1], of T; the list itself is the
+/// host's.
+/// each(device, n, functor): functor(i) for every i in [0, n), in any order.
+/// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
+///                           a backend with an Update of its own may write it to a further
+///                           argument, a double* in the device's memory.
+/// Cost: each reads and writes its arrays once.
+///
+/// Where gradients travel in 16 bits it needs cast(device, x, y, n) as well, and zero() of doubles
+/// where statistics are added over replicas.
+template <class B>
+concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requires(
+    typename B::Device& device, typename B::Scalar const* t, typename B::Scalar* out,
+    typename B::Master const* p, typename B::Master* q, typename B::Scalar const* const* in,
+    std::int64_t n, int k) {
+  Verbs<B>::zero(device, q, n);
+  Verbs<B>::copy(device, p, q, n);
+  Verbs<B>::copy(device, t, out, n);
+  Verbs<B>::add(device, p, q, n);
+  Verbs<B>::sum(device, in, k, out, n, Rounding::each);
+  Verbs<B>::each(device, n, detail::AnyFunctor{});
+};
+
+/// What Operands are for a backend.
+template <class B>
+using OperandsOf = Operands<typename B::Scalar, typename B::Master>;
+
+/// An op of one node, made from its OpSetup, and from (OpSetup, Device&) where it prepares
+/// something on the device.
+///
+/// needs():  what memory it wants; asked once, when all ops are made.
+/// forward(operands, pass): y from x; saves what backward reads.
+/// Cost:     one pass over one microbatch; so the passes below.
+template <class O, class B>
+concept NodeOp = detail::MadeFromSetup<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  { op.needs() } -> std::same_as<OpNeeds>;
+  op.forward(operands, pass);
+};
+
+/// input_gradient(operands, pass): each wanted dx from dy, overwritten; the engine adds where a
+/// value has several readers. All ops have it but that of AddJoin, whose dx are dy itself; it is
+/// not called for a node whose inputs want no gradient.
+template <class O, class B>
+concept BackwardOp = NodeOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.input_gradient(operands, pass);
+};
+
+/// weight_gradient(operands, pass): of each parameter, overwritten, or added to where
+/// pass.accumulate; of a statistic what is averaged over the microbatches. After input_gradient().
+template <class O, class B>
+concept ParameterOp = BackwardOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.weight_gradient(operands, pass);
+};
+
+/// both_gradients(operands, pass): input_gradient() and weight_gradient() of one microbatch with
+/// less work than one by one. The engine calls it where nothing comes between them.
+template <class O, class B>
+concept JointOp = ParameterOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.both_gradients(operands, pass);
+};
+
+/// pack(operands, device): makes operands.packed from the parameters, whenever these have changed.
+template <class O, class B>
+concept PackingOp = NodeOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, typename B::Device& device) {
+  op.pack(operands, device);
+};
+
+/// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
+/// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
+/// of the whole passes where the axis has several ranks: of Axis::data in training, of Axis::tensor
+/// always.
+///
+/// A span that is joined is part of what the op saves, one that is gathered may be scratch.
+template <class O, class B>
+concept PhasedOp = ParameterOp<O, B> &&
+    O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+        O::InputGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+            O::WeightGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>;
+
+/// The op of a loss, made from the network's output shape and the largest microbatch.
+///
+/// scratch_bytes(): of Device::scratch that it wants.
+/// forward(pass, output, targets, loss): *loss, in the device's memory, becomes the sum over the
+///           samples, in their order.
+/// gradient(pass, output, targets, scale, dy): dy = scale times the gradient of that sum.
+template <class O, class L, class B>
+concept ComputesLoss = std::constructible_from<O, Shape, int> &&
+    requires(O& op, O const& same, Pass<typename B::Device> const& pass,
+             typename B::Scalar const* output, typename L::Target const* targets, double* loss,
+             double scale, typename B::Scalar* dy) {
+  { same.scratch_bytes() } -> std::same_as<std::int64_t>;
+  op.forward(pass, output, targets, loss);
+  op.gradient(pass, output, targets, scale, dy);
+};
+
+/// The op of a metric, made from the network's output shape. It may have scratch_bytes(batch).
+///
+/// count(pass, output, targets, sum): *sum, in the device's memory, becomes the sum over the
+///           samples.
+template <class O, class L, class B>
+concept CountsMetric = std::constructible_from<O, Shape> &&
+    requires(O& op, Pass<typename B::Device> const& pass, typename B::Scalar const* output,
+             typename L::Target const* targets, double* sum) {
+  op.count(pass, output, targets, sum);
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/phases.hpp
+
+/// @file
+/// Phases: a pass of an op cut where ranks join what they have.
+///
+/// An op still sees no communicator: it says, as types, what it computes and which numbers of it
+/// are joined over which axis of the mesh, and the engine does these one after another.
+
+namespace tandem {
+
+/// What a collective phase makes of the numbers of several ranks.
+enum class Joined : std::uint8_t { sum };
+
+/// @tparam Run  a member function of the op: (operands, pass); not called for a microbatch without
+///              samples
+template <auto Run>
+struct Compute {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    (op.*Run)(operands, pass);
+  };
+};
+
+/// The ranks along an axis join doubles of theirs, and all have the result in the same place.
+/// @tparam Data  a member function of the op: data(operands), in the device's memory, as many on
+///               each rank; a microbatch without samples has zeros there
+template <Axis A, Joined How, auto Data>
+struct Collective {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands) {
+    { (op.*Data)(operands) } -> std::same_as<std::span<double>>;
+  };
+};
+
+/// The ranks along an axis bring doubles together.
+/// @tparam Data  a member function of the op: data(operands, pass), in the device's memory: what
+///               each rank has, in their order and as many numbers of each, of which a rank has
+///               written its own
+template <Axis A, auto Data>
+struct Gather {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    { (op.*Data)(operands, pass) } -> std::same_as<std::span<double>>;
+  };
+};
+
+/// What is done one after another.
+template <class... Phase>
+struct Phases {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fit = (Phase::template fits<O, Operands, Pass> && ...);
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/tile_message.hpp
+
+/// @file
+/// TileMessage: what the op of an exchange of pixels has for another rank, and wants of it. Such an
+/// op has begin_forward(operands, pass), which writes what is sent, finish_forward, which reads
+/// what has come, and the same of input_gradient; in between the engine sends its messages().
+
+namespace tandem {
+
+/// Either may be of no elements; both ends agree.
+template <class T>
+struct TileMessage {
+  int peer = 0;  ///< the number of its tile
+  T const* out = nullptr;
+  std::int64_t sent = 0;  ///< elements
+  T* in = nullptr;
+  std::int64_t received = 0;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What the phases of an op ask of a rank. What is computed from then on reads the result.
+template <class T>
+class PhaseHost {
+ public:
+  /// @p data becomes its sum over the replicas of a local stage.
+  virtual void join(std::span<double> data, int stage) = 0;
+  /// Each of the ranks that share layers has written its own part of @p data, and all get all.
+  virtual void gather(std::span<double> data) = 0;
+  /// @p data becomes its sum over the ranks that have tiles of the same images.
+  virtual void join_tiles(std::span<double> data) = 0;
+  /// Sends to other tiles, and has what they have sent.
+  virtual void exchange_tiles(std::span<TileMessage<T> const> messages) = 0;
+
+ protected:
+  ~PhaseHost() = default;
+};
+
+/// Over which ranks the phases of a node join what they have.
+struct PhaseRule {
+  int stage = 0;          ///< the local stage of the node
+  bool always = false;    ///< also in an evaluation; else that joins nothing
+  bool replicas = false;  ///< over those that share this rank's part of the model
+  bool tiles = false;     ///< over those that have the other tiles of its images
+};
+
+/// How the passes of an op are run.
+enum class OpWay {
+  whole,     ///< one call each
+  phased,    ///< its phases, also of a microbatch without samples
+  exchange,  ///< of pixels: two calls, between which the engine sends what there is to send
+};
+
+/// What is called of the ops of one type: no more is compiled.
+struct OpCalls {
+  OpWay way = OpWay::whole;
+  bool input_gradient = false;
+  bool weight_gradient = false;
+};
+
+template <class Backend>
+class PreparedOp {
+ public:
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Host = PhaseHost<typename Backend::Scalar>;
+
+  PreparedOp(bool joins_gradients, bool packs_weights)
+      : gives_both{joins_gradients}, packs{packs_weights} {}
+  PreparedOp(PreparedOp const&) = delete;
+  PreparedOp& operator=(PreparedOp const&) = delete;
+  virtual ~PreparedOp() = default;
+
+  [[nodiscard]] virtual OpNeeds needs() = 0;
+  virtual void forward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  virtual void input_gradient(Host& host, OperandsOf<Backend> const& operands,
+                              PassType const& pass) = 0;
+  virtual void weight_gradient(Host& host, OperandsOf<Backend> const& operands,
+                               PassType const& pass) = 0;
+  virtual void both_gradients(OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  virtual void pack(OperandsOf<Backend> const& operands, Device& device) = 0;
+
+  bool const gives_both;  ///< see JointOp
+  bool const packs;       ///< see PackingOp
+};
+
+namespace detail {
+
+/// Runs phases.
+template <class O, class Backend>
+struct PhaseRun {
+  O& op;
+  PhaseRule const& rule;
+  PhaseHost<typename Backend::Scalar>& host;
+  OperandsOf<Backend> const& operands;
+  Pass<typename Backend::Device> const& pass;
+
+  template <class... Phase>
+  void operator()(Phases<Phase...> /*phases*/) const {
+    (run(Phase{}), ...);
+  }
+
+ private:
+  template <auto Run>
+  void run(Compute<Run> /*phase*/) const {
+    if (pass.batch > 0) {
+      (op.*Run)(operands, pass);
+    }
+  }
+  template <Axis A, Joined How, auto Data>
+  void run(Collective<A, How, Data> /*phase*/) const {
+    static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
+    std::span<double> const data = (op.*Data)(operands);
+    if (pass.batch == 0) {
+      Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
+    }
+    if (rule.tiles) {
+      host.join_tiles(data);
+    }
+    if (rule.replicas) {
+      host.join(data, rule.stage);
+    }
+  }
+  template <Axis A, auto Data>
+  void run(Gather<A, Data> /*phase*/) const {
+    static_assert(A == Axis::tensor, "PhaseHost gathers along no other axis");
+    host.gather((op.*Data)(operands, pass));
+  }
+};
+
+}  // namespace detail
+
+template <class O, class Backend, OpCalls Calls>
+class OpOf final : public PreparedOp<Backend> {
+  using Base = PreparedOp<Backend>;
+  using typename Base::Device;
+  using typename Base::Host;
+  using typename Base::PassType;
+  using Own = OperandsOf<Backend>;
+  static constexpr OpWay way = Calls.way;
+  static constexpr bool joint = Calls.input_gradient && Calls.weight_gradient &&
+                                way == OpWay::whole &&
+                                requires(O & op, Own const& own, PassType const& pass) {
+    op.both_gradients(own, pass);
+  };
+  static constexpr bool packing = requires(O & op, Own const& own, Device& device) {
+    op.pack(own, device);
+  };
+
+ public:
+  TANDEM_COLD OpOf(OpSetup const& setup, Device& device, PhaseRule const& rule)
+      : Base{joint, packing}, rule_{rule}, op_{make(setup, device)} {}
+
+  [[nodiscard]] TANDEM_COLD OpNeeds needs() override { return op_.needs(); }
+
+  void forward(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (way == OpWay::exchange) {
+      op_.begin_forward(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_forward(own, pass);
+    } else {
+      if constexpr (way == OpWay::phased) {
+        if (rule_.always || pass.training) {
+          return phases(host, own, pass)(typename O::ForwardPhases{});
+        }
+      }
+      op_.forward(own, pass);
+    }
+  }
+  void input_gradient(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (!Calls.input_gradient) {
+      return;
+    } else if constexpr (way == OpWay::exchange) {
+      op_.begin_input_gradient(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_input_gradient(own, pass);
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::InputGradientPhases{});
+    } else {
+      op_.input_gradient(own, pass);
+    }
+  }
+  void weight_gradient(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (!Calls.weight_gradient) {
+      return;
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::WeightGradientPhases{});
+    } else {
+      op_.weight_gradient(own, pass);
+    }
+  }
+  void both_gradients(Own const& own, PassType const& pass) override {
+    if constexpr (joint) {
+      op_.both_gradients(own, pass);
+    }
+  }
+  void pack(Own const& own, Device& device) override {
+    if constexpr (packing) {
+      op_.pack(own, device);
+    }
+  }
+
+ private:
+  // Some ops need no device to be prepared.
+  TANDEM_COLD static O make(OpSetup const& setup, Device& device) {
+    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
+      return O{setup, device};
+    } else {
+      return O{setup};
+    }
+  }
+  detail::PhaseRun<O, Backend> phases(Host& host, Own const& own, PassType const& pass) {
+    return {op_, rule_, host, own, pass};
+  }
+
+  PhaseRule rule_;
+  O op_;
+};
+
+template <class Backend>
+using OpPointer = std::unique_ptr<PreparedOp<Backend>>;
+
+/// Prepares the op of a node.
+template <class Backend>
+using OpFactory = OpPointer<Backend> (*)(OpSetup const&, typename Backend::Device&,
+                                         PhaseRule const&);
+
+template <class O, class Backend, OpCalls Calls>
+TANDEM_COLD OpPointer<Backend> make_op(OpSetup const& setup, typename Backend::Device& device,
+                                       PhaseRule const& rule) {
+  return std::make_unique<OpOf<O, Backend, Calls>>(setup, device, rule);
+}
+
+}  // namespace tandem
+
+// ---- tandem/graph/leaves.hpp
+
+/// @file
+/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
+
+// ---- tandem/graph/network.hpp
+
+/// @file
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
+/// Use, and Network, which adds the input.
+///
+/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
+/// network a short name of its own, which keeps symbols and compiler messages short; do the same
+/// for blocks.
+
+namespace tandem {
+
+namespace detail {
+struct Composite {};  // base of everything below that is built from parts
+}  // namespace detail
+
+/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
+template <class P>
+concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
+
+namespace detail {
+
+// Concepts, because the second is not looked at where the first fails: a fold has its limits.
+template <class... Parts>
+concept FewParts = sizeof...(Parts) <= 256;
+template <class... Parts>
+concept AllParts = (NetworkPart<Parts> && ...);
+template <class... Parts>
+concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+template <class... Parts>
+inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
+
+// The sentences stand in types of their own: a composite at fault remains a part, so that what
+// holds it does not complain too.
+template <class... Parts>
+struct SequentialIsSound {
+  static constexpr bool value = true;
+  static_assert(FewParts<Parts...>,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+  static_assert(too_many_or_all_parts<Parts...>,
+                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
+                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct ConcatIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct MultiplyIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+struct ResidualIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <int Count, class Part>
+struct RepeatIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1 && NetworkPart<Part>,
+                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
+                "Residual, Repeat or Frozen of layers");
+};
+
+template <class Body>
+struct FrozenIsSound {
+  static constexpr bool value = true;
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+}  // namespace detail
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
+template <class... Parts>
+struct Sequential : detail::Composite {
+  static_assert(detail::SequentialIsSound<Parts...>::value);
+};
+
+template <class... Parts>
+  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
+struct Sequential<Parts...> : detail::Composite {
+};
+
+/// The branches on one input, their outputs joined along the channels: Inception's block.
+/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Concat : detail::Composite {
+  static_assert(detail::ConcatIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Concat<Branches...> : detail::Composite {};
+
+/// The branches on one input, their outputs multiplied element by element: a gate, as in
+/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
+/// Every branch must give the same shape. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Multiply : detail::Composite {
+  static_assert(detail::MultiplyIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Multiply<Branches...> : detail::Composite {};
+
+/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
+template <class Body, class Shortcut = Sequential<>>
+struct Residual : detail::Composite {
+  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
+};
+
+template <class Body, class Shortcut>
+  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
+struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
+/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
+/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
+template <class R>
+concept JoinRule = requires(std::span<Shape const> in) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::output(in) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Branch>
+inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
+
+}  // namespace detail
+
+/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
+/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
+/// first.
+template <class L, class... Branches>
+concept JoinLayer = sizeof...(Branches) >= 2 && requires {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
+
+template <class Rule, class... Branches>
+struct JoinIsSound {
+  static constexpr bool value = true;
+  static_assert(JoinsBranches<Rule, Branches...>,
+                "Join<Rule, Branches...>: Rule must be a type with `name` and "
+                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
+                "`output(Shape, ...)` of as many shapes as there are branches");
+  static_assert(
+      !JoinsBranches<Rule, Branches...> ||
+          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
+      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
+};
+
+}  // namespace detail
+
+/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
+/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
+/// as ever.
+/// The primary template is the error path.
+template <class Rule, class... Branches>
+struct Join : detail::Composite {
+  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
+};
+
+template <class Rule, class... Branches>
+  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
+           sizeof...(Branches) >= 2)
+struct Join<Rule, Branches...> : detail::Composite {};
+
+/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
+/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
+/// them.
+///
+/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
+/// The primary template is the error path.
+template <int Count, class Part>
+struct Repeat : detail::Composite {
+  static_assert(detail::RepeatIsSound<Count, Part>::value);
+};
+
+template <int Count, class Part>
+  requires(Count >= 1 && NetworkPart<Part>)
+struct Repeat<Count, Part> : detail::Composite {};
+
+/// The network's input number Index, whatever stands before it: Input<1> of a network on
+/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
+/// have none any more (MeanOverTime).
+template <int Index>
+struct Input : detail::Composite {
+  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
+};
+
+/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
+/// tag names one value of a network; one that nobody uses costs nothing.
+///
+///   struct Memory;  // declared, and no more
+///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
+///
+/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
+/// both, the value goes from stage to stage together with what these hand on anyway, and its
+/// gradient comes back likewise, each stage adding what its own readers give.
+template <class Tag>
+struct Let : detail::Composite {};
+
+/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
+template <class Tag>
+struct Use : detail::Composite {};
+
+/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
+/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
+/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
+template <class W>
+struct Shares {
+  using shares = W;
+};
+
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+
+// A base with the `shares` of the first option that has one.
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+}  // namespace detail
+
+/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
+/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
+template <class Body>
+struct Frozen : detail::Composite {
+  static_assert(detail::FrozenIsSound<Body>::value);
+};
+
+template <class Body>
+  requires NetworkPart<Body>
+struct Frozen<Body> : detail::Composite {
+};
+
+/// What goes into a network: `static constexpr Shape shape`, of one sample.
+template <class I>
+concept NetworkInput = requires {
+  { I::shape } -> std::convertible_to<Shape>;
+};
+
+namespace detail {
+
+template <class Input, class Body>
+struct NetworkHasParts {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkInput<Input> && NetworkPart<Body>,
+      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
+      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
+};
+
+}  // namespace detail
+
+/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+/// The primary template is the error path.
+template <class Input, class Body>
+struct Network {
+  using input = Vector<1>;
+  using body = Sequential<>;
+  static_assert(detail::NetworkHasParts<Input, Body>::value);
+};
+
+template <class Input, class Body>
+  requires(NetworkInput<Input>&& NetworkPart<Body>)
+struct Network<Input, Body> {
+  using input = Input;
+  using body = Body;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class... Types>
+struct TypeList {
+  static constexpr int size = sizeof...(Types);
+};
+
+namespace detail {
+
+template <class... A, class... B>
+constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
+  return {};
+}
+
+// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
+template <class L>
+struct Canonical {
+  using type = L;
+};
+template <class L>
+  requires requires { typename L::layer; }
+struct Canonical<L> {
+  using type = typename L::layer;
+};
+
+// Declared before use: each part of a composite may be any of the others.
+struct Flatten {
+  template <Layer L>
+  static TypeList<typename Canonical<L>::type> of(L const*);
+  template <class... Parts>
+    requires FewParts<Parts...>
+  static auto of(Sequential<Parts...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Concat<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Multiply<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class Rule, class... Branches>
+    requires JoinsBranches<Rule, Branches...>
+  static auto of(Join<Rule, Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
+           TypeList<typename Canonical<Rule>::type>{};
+  }
+  template <class Body, class Shortcut>
+  static auto of(Residual<Body, Shortcut> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){} +
+           decltype(of(static_cast<Shortcut const*>(nullptr))){};
+  }
+  template <int Count, class Part>
+  static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
+    return decltype(of(static_cast<Part const*>(nullptr))){};
+  }
+  template <int Index>
+  static TypeList<> of(Input<Index> const*);
+  template <class Tag>
+  static TypeList<> of(Let<Tag> const*);
+  template <class Tag>
+  static TypeList<> of(Use<Tag> const*);
+  template <class Body>
+  static auto of(Frozen<Body> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){};
+  }
+  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
+};
+
+template <std::size_t I, class Type>
+struct Indexed {
+  using type = Type;
+};
+
+template <class Indices, class List>
+struct IndexedList;
+
+template <std::size_t... I, class... Types>
+struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
+
+template <std::size_t I, class Type>
+Indexed<I, Type> pick(Indexed<I, Type> const*);
+
+}  // namespace detail
+
+/// The layer types of @p Part, in the order in which their nodes stand in the graph.
+template <class Part>
+using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
+
+/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
+template <class Net>
+struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
+                                       Leaves<typename Net::body>> {};
+
+/// The @p I-th layer type of a network.
+template <class Net, int I>
+using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
+    static_cast<LeafTable<Net> const*>(nullptr)))::type;
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Of each node its op, or null: inputs, views, what another node's op does and what the engine
+/// itself does have none.
+template <class Backend>
+using OpList = std::vector<OpPointer<Backend>>;
+
+namespace detail {
+
+/// @tparam How  own_op() of a node
+template <NodeKind Kind, Dealt How, class Net, class Backend, int LeafIndex>
+struct SelectOp;
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<Leaf<Net, LeafIndex>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::rows, Net, Backend, LeafIndex> {
+  using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::embedding, Net, Backend, LeafIndex> {
+  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
+  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::layer, Dealt::tiled, Net, Backend, LeafIndex> {
+  using type = Op<typename Leaf<Net, LeafIndex>::synchronized, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::exchange, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<TileExchange, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<ConcatJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::add, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<AddJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<MultiplyJoin, Backend>;
+};
+template <class Net, class Backend, int LeafIndex>
+struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
+  using type = Op<RowBias, Backend>;
+};
+/// own_op() of a node; `tiled` of one that joins statistics with other tiles.
+constexpr Dealt op_of(Node const& node) {
+  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+}
+
+/// How node @p n of @p Device is called.
+template <class Device>
+constexpr OpCalls calls_of(int n) {
+  Node const& node = Device::graph.node[n];
+  bool const phased = node.dealt == Dealt::vocabulary || node.joins_tiles() ||
+                      (Device::several_replicas && node.synchronizes);
+  return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
+                 : phased                        ? OpWay::phased
+                                                 : OpWay::whole,
+          .input_gradient = Device::gives_input_gradient.of[n],
+          .weight_gradient = node.needs_gradient && node.parameters > 0 && !node.frozen};
+}
+
+/// The nodes of a graph by the types of their ops.
+template <int Nodes>
+struct OpGroups {
+  int of[static_cast<std::size_t>(Nodes)] = {};     ///< of a node: its group, or -1: it has no op
+  int count = 0;                                    ///< groups
+  int first[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: its first node
+  OpCalls calls[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: of all its nodes
+};
+
+template <class Device>
+constexpr auto group_ops() {
+  constexpr auto const& graph = Device::graph;
+  OpGroups<graph.nodes> groups;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    groups.of[n] = -1;
+    if (!node.computes() || node.exchanges_rows()) {
+      continue;
+    }
+    OpCalls const calls = calls_of<Device>(n);
+    int g = 0;
+    for (; g < groups.count; ++g) {
+      Node const& other = graph.node[groups.first[g]];
+      if (other.kind == node.kind && other.identity == node.identity &&
+          op_of(other) == op_of(node) && groups.calls[g].way == calls.way) {
+        break;
+      }
+    }
+    if (g == groups.count) {
+      groups.first[groups.count++] = n;
+      groups.calls[g] = calls;
+    }
+    groups.of[n] = g;
+    groups.calls[g].input_gradient = groups.calls[g].input_gradient || calls.input_gradient;
+    groups.calls[g].weight_gradient = groups.calls[g].weight_gradient || calls.weight_gradient;
+  }
+  return groups;
+}
+
+/// Once a program.
+template <class Device>
+inline constexpr auto op_groups = group_ops<Device>();
+
+template <class Device, class Backend, int G>
+constexpr OpFactory<Backend> op_factory() {
+  constexpr Node const& node = Device::graph.node[op_groups<Device>.first[G]];
+  using Own =
+      typename SelectOp<node.kind, op_of(node), typename Device::Network, Backend, node.leaf>::type;
+  return make_op<Own, Backend, op_groups<Device>.calls[G]>;
+}
+
+template <class Device, class Backend, class Groups>
+struct OpFactories;
+template <class Device, class Backend, int... G>
+struct OpFactories<Device, Backend, std::integer_sequence<int, G...>> {
+  static constexpr OpFactory<Backend> of[] = {op_factory<Device, Backend, G>()..., nullptr};
+};
+
+}  // namespace detail
+
+/// How the ops of a device's nodes are made.
+template <class Backend>
+struct OpTypes {
+  OpFactory<Backend> const* make;  ///< of a group of nodes
+  int const* group;                ///< of each node, or -1: it has no op
+};
+
+template <class Device, class Backend>
+inline constexpr OpTypes<Backend> op_types{
+    detail::OpFactories<Device, Backend,
+                        std::make_integer_sequence<int, detail::op_groups<Device>.count>>::of,
+    detail::op_groups<Device>.of};
+
+/// What the ops of all nodes are prepared for; @p inputs has the shapes of the graph's edges.
+/// @param batch  samples in the largest microbatch
+TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
+                                           std::vector<Shape> const& inputs, int batch, int threads,
+                                           Slice const& slice);
+
+/// Prepares them.
+/// @param slice  of layers that several ranks share, the rank's
+template <class Backend>
+TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend> const& types,
+                                     int batch, int threads, Slice const& slice,
+                                     typename Backend::Device& device) {
+  std::vector<Shape> inputs;
+  for (int e = 0; e < tables.graph.edges; ++e) {
+    inputs.push_back(tables.graph.node[tables.graph.source[e]].out);
+  }
+  OpList<Backend> ops;
+  int n = 0;
+  for (OpSetup const& setup : op_setups(tables, inputs, batch, threads, slice)) {
+    Node const& node = tables.graph.node[n];
+    int stage = 0;
+    while (tables.stages[static_cast<std::size_t>(stage)].last <= n) {
+      ++stage;
+    }
+    int const group = types.group[n++];
+    ops.push_back(
+        group < 0 ? nullptr
+                  : types.make[group](setup, device,
+                                      {.stage = stage,
+                                       .always = node.dealt == Dealt::vocabulary,
+                                       .replicas = node.dealt == Dealt::vocabulary ||
+                                                   (tables.several_replicas && node.synchronizes),
+                                       .tiles = node.joins_tiles()}));
+  }
+  return ops;
+}
+
+/// What they want.
+template <class Backend>
+TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
+  std::vector<OpNeeds> needs;
+  for (OpPointer<Backend> const& op : ops) {
+    needs.push_back(op == nullptr ? OpNeeds{} : op->needs());
+  }
+  return needs;
+}
+
+/// Scratch memory of the greediest pass.
+TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs);
+/// Room for gradients that wait: for all, up to a size at which nothing more is won.
+TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+namespace detail {
+
+// The dropout that a norm computes; if there is none, a node without a rate.
+TANDEM_ONCE Node const& dropped(GraphView graph, Node const& norm) {
+  int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
+  bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
+                     graph.node[first].summed_by >= 0;
+  static constexpr Node none{};
+  return drops ? graph.node[first] : none;
+}
+
+TANDEM_ONCE MergedOutputs merged_into(GraphView graph, int leader) {
+  Node const& first = graph.node[leader];
+  MergedOutputs merged{.count = 0};
+  for (int n = leader; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (n == leader || (node.merged && node.home == leader)) {
+      merged.channels[merged.count] = node.out[0];
+      merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
+    }
+  }
+  return merged;
+}
+
+}  // namespace detail
+
+TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
+                                           std::vector<Shape> const& inputs, int batch, int threads,
+                                           Slice const& slice) {
+  GraphView const& graph = tables.graph;
+  std::vector<OpSetup> list;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    Node const& dropped = detail::dropped(graph, node);
+    list.push_back(
+        {.node = node,
+         .index = node.origin,
+         .inputs = inputs.data() + node.first_edge,
+         .batch = batch,
+         .threads = threads,
+         .wants_input_gradient = gives_input_gradient(graph, n),
+         .reproducible = tables.batching.reproducible,
+         .x_stride = node.edges > 0 ? stored_channels(graph, graph.source[node.first_edge]) : 0,
+         .y_stride = stored_channels(graph, n),
+         .merged = detail::merged_into(graph, n),
+         .absorbed_bias = node.absorbs < 0
+                              ? 0
+                              : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
+         .dropout = dropped.rate,
+         .dropout_index = dropped.origin,
+         // Of all slices, where the rank is one of several that each have as many.
+         .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
+  }
+  return list;
+}
+
+TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs) {
+  std::int64_t most = 0;
+  for (OpNeeds const& need : needs) {
+    most = std::max(most, need.scratch_bytes);
+  }
+  return most;
+}
+
+TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs) {
+  constexpr std::int64_t enough = std::int64_t{32} << 20;
+  std::int64_t most = 0;
+  std::int64_t all = 0;
+  for (OpNeeds const& need : needs) {
+    most = std::max(most, need.staged_bytes);
+    all += need.staged_bytes;
+  }
+  return std::max(most, std::min(all, enough));
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/engine/rank/rank_core.hpp
+
+/// @file
+/// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
+/// actions, and compiled for a RankWay and not for each device of each program.
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/links/bucket_sums.hpp
+
+/// @file
+/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
+/// order or in a fixed one, by types. RowSums: how its GradientRows are.
+
+// ---- tandem/engine/memory/parameter_memory.hpp
+
+/// @file
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
+/// the same for the host to read and write, as the user wrote the network.
+
+// ---- tandem/engine/links/no_part.hpp
+
+/// @file
+/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
+/// to do is nothing, and nothing of the part is compiled.
+
+namespace tandem {
+
+struct NoPart {
+  static constexpr bool comes_late = false;
+
+  NoPart(auto const&... /*arguments*/) {}
+
+  static void add(auto const&... /*arguments*/) {}
+  static void add_up(auto const&... /*arguments*/) {}
+  static void arrive(auto const&... /*arguments*/) {}
+  static void await(auto const&... /*arguments*/) {}
+  static void await_all(auto const&... /*arguments*/) {}
+  static void begin(auto const&... /*arguments*/) {}
+  static void begin_scatter(auto const&... /*arguments*/) {}
+  static void begin_step(auto const&... /*arguments*/) {}
+  static void bring_together(auto const&... /*arguments*/) {}
+  static void clear(auto const&... /*arguments*/) {}
+  static void end_scatter(auto const&... /*arguments*/) {}
+  static void exchange(auto const&... /*arguments*/) {}
+  static void forget() {}
+  static void gather(auto const&... /*arguments*/) {}
+  static void gather_rows(auto const&... /*arguments*/) {}
+  static void give_back(auto const&... /*arguments*/) {}
+  static void join_tree(auto const&... /*arguments*/) {}
+  static void keep(auto const&... /*arguments*/) {}
+  static void open(auto const&... /*arguments*/) {}
+  static void open_stage(auto const&... /*arguments*/) {}
+  static void run(auto const&... /*arguments*/) {}
+  static void settle(auto const&... /*arguments*/) {}
+  static void take_rows(auto const&... /*arguments*/) {}
+  static void use(auto const&... /*arguments*/) {}
+
+  [[nodiscard]] static constexpr bool arrived() { return true; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  template <class Batch>
+  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
+    return batch;
+  }
+  [[nodiscard]] static constexpr bool on() { return false; }
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
+  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+  [[nodiscard]] static constexpr Slice slice() { return {}; }
 };
 
 }  // namespace tandem
@@ -17344,27 +17710,6 @@ class RankLinks {
 /// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
 /// add up or exchange.
 
-// ---- tandem/ops/tile_message.hpp
-
-/// @file
-/// TileMessage: what the op of an exchange of pixels has for another rank, and wants of it. Such an
-/// op has begin_forward(operands, pass), which writes what is sent, finish_forward, which reads
-/// what has come, and the same of input_gradient; in between the engine sends its messages().
-
-namespace tandem {
-
-/// Either may be of no elements; both ends agree.
-template <class T>
-struct TileMessage {
-  int peer = 0;  ///< the number of its tile
-  T const* out = nullptr;
-  std::int64_t sent = 0;  ///< elements
-  T* in = nullptr;
-  std::int64_t received = 0;
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 namespace detail {
@@ -18314,6 +18659,499 @@ class BranchStreams {
 template <class Backend>
 struct BranchesOn {
   using type = BranchStreams<Backend>;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/node_passes.hpp
+
+/// @file
+/// NodePasses: the passes over the nodes of a stage, each a loop over what NodeStep says.
+
+// ---- tandem/engine/rank/node_step.hpp
+
+/// @file
+/// NodeStep: what a pass does where a node of a device stands, worked out once.
+
+namespace tandem {
+
+/// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
+/// that it does not matter where the network is cut.
+constexpr Rounding rounding_of(Node const& node) {
+  return node.named ? Rounding::each : Rounding::once;
+}
+
+template <class Backend>
+struct NodeStep {
+  PreparedOp<Backend>* op = nullptr;
+  bool plain_forward = false;    ///< nothing but the op's forward, with the pass as it is
+  bool idle_forward = false;     ///< nothing at all
+  bool plain_backward = false;   ///< nothing but the op's gradients, one by one, likewise
+  bool input_gradient = false;   ///< that of its inputs is wanted
+  bool weight_gradient = false;  ///< its op computes one
+  bool both = false;             ///< its op computes the two at once
+  bool adds_forks = false;       ///< the gradients of its output are added up, or sent
+  bool collective = false;       ///< ranks that share layers add or exchange something there
+  bool phased = false;           ///< its op is called for microbatches without samples, too
+  bool of_source = false;        ///< what is whole where rows come in pieces
+  bool dealt_rows = false;       ///< its op sees the rank's own rows
+  bool needs_gradient = false;
+  int clock = 0;
+  int closes = -1;  ///< the bucket that is whole when its weights' gradients are, or -1
+  int uses = 0;     ///< gradients that its output gets
+  /// What it gives its only gradient, and so begins the sum of that over the ranks: a Copy or an
+  /// Enter, or -1. Siblings that became one node give one together.
+  int begins = -1;
+};
+
+/// Of all nodes.
+template <class Backend>
+TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables,
+                                                      OpList<Backend> const& ops) {
+  GraphView const& graph = tables.graph;
+  std::vector<NodeStep<Backend>> steps(static_cast<std::size_t>(graph.nodes));
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    for (int e = 0; e < node.edges && !node.merged; ++e) {
+      ++steps[static_cast<std::size_t>(graph.source[node.first_edge + e])].uses;
+    }
+  }
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    NodeStep<Backend>& step = steps[static_cast<std::size_t>(n)];
+    bool const trains = node.parameters > 0 && !node.frozen;
+    step.op = ops[static_cast<std::size_t>(n)].get();
+    step.needs_gradient = node.needs_gradient;
+    step.input_gradient = node.needs_gradient && gives_input_gradient(graph, n);
+    step.weight_gradient = node.needs_gradient && trains && node.computes();
+    step.both = step.input_gradient && step.weight_gradient && step.op->gives_both;
+    step.adds_forks =
+        node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
+    step.collective = node.is_collective();
+    step.phased = node.dealt == Dealt::vocabulary || node.joins_tiles() ||
+                  (tables.several_replicas && node.synchronizes);
+    step.of_source = tables.reads_two && has_source_time(node);
+    step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
+    step.clock = node.in.clock;
+    step.closes = node.needs_gradient && trains ? tables.layout.closes[n] : -1;
+    if (node.needs_gradient && node.edges == 1 && !node.merged) {
+      int const source = graph.source[node.first_edge];
+      Node const& before = graph.node[source];
+      bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
+      step.begins =
+          sums && before.needs_gradient && steps[static_cast<std::size_t>(source)].uses == 1
+              ? source
+              : -1;
+    }
+    bool const as_it_is = !step.of_source && !step.dealt_rows && step.clock == 0;
+    step.plain_forward = as_it_is && !step.collective && step.op != nullptr;
+    step.idle_forward = !step.collective && step.op == nullptr;
+    step.plain_backward = as_it_is && !step.collective && !step.adds_forks && !step.both &&
+                          step.begins < 0 && (step.closes < 0 || step.weight_gradient);
+  }
+  return steps;
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/slice_exchange.hpp
+
+/// @file
+/// SliceExchange: what ranks that share layers do where a collective node stands.
+
+namespace tandem {
+
+/// The passes of collective node @p n. A host has
+///
+/// slices.slice(): which of the ranks this is.
+/// begin_slices(data, elements, node, label), await_slices(): what the node has becomes its sum
+///                        over the ranks; in between nothing touches it.
+/// begin_scatter(all, own, rows, width, node, label), end_scatter(own, rows, width): the rank's own
+///                        rows of that sum, likewise.
+/// gather_rows(own, all, rows, width, node, label): all ranks' rows.
+/// take_rows(all, own, rows, width): the rank's own of what all have.
+template <class Host>
+struct SliceExchange {
+  using PassType = typename Host::PassType;
+  using Table = typename Host::Table;
+
+  Host& host;
+  Node const& node;
+  int n;
+  PassType const& pass;  ///< of all rows
+  Table const& table;
+
+  void forward() const {
+    auto const& own = table.operands[n];
+    if (node.kind == NodeKind::reduce) {
+      host.begin_slices(own.y, pass.elements(node.out), n, "reduce");
+      host.await_slices();
+    } else if (node.kind == NodeKind::enter || node.kind == NodeKind::collect) {
+      host.gather_rows(own.x[0], own.y, rows(), width(), n,
+                       node.kind == NodeKind::enter ? "enter" : "collect");
+    } else if (node.kind == NodeKind::leave) {
+      host.begin_scatter(own.x[0], own.y, rows(), width(), n, "leave");
+      host.end_scatter(own.y, rows(), width());
+    } else if (node.kind == NodeKind::deal) {
+      host.take_rows(own.x[0], own.y, rows(), width());
+    }
+  }
+
+  /// Of the gradient that the node has. What is added up where its only reader has given it, over
+  /// that one's weight gradient, is awaited.
+  /// @param uses           readers that give the node a gradient
+  /// @param gives_gradient whether it gives its input one
+  void backward(int uses, bool gives_gradient) const {
+    if (node.kind == NodeKind::copy || node.kind == NodeKind::enter) {
+      if (uses > 1) {
+        begin();
+      }
+      if (node.kind == NodeKind::copy) {
+        host.await_slices();
+      } else {
+        host.end_scatter(table.operands[n].dx[0], rows(), width());
+      }
+    } else if (gives_gradient && node.exchanges_rows()) {
+      auto* const own = table.gradient[n];
+      auto* const to = table.operands[n].dx[0];
+      if (node.kind == NodeKind::collect) {
+        host.take_rows(own, to, rows(), width());
+      } else {
+        host.gather_rows(own, to, rows(), width(), n,
+                         node.kind == NodeKind::leave ? "gradient of leave" : "gradient of deal");
+      }
+    }
+  }
+  /// Of a Copy or an Enter: its gradient begins to be added up.
+  void begin() const {
+    if (node.kind == NodeKind::copy) {
+      host.begin_slices(table.gradient[n], pass.elements(node.out), n, "gradient of copy");
+    } else {
+      host.begin_scatter(table.gradient[n], table.operands[n].dx[0], rows(), width(), n,
+                         "gradient of enter");
+    }
+  }
+
+ private:
+  [[nodiscard]] DealtRows rows() const { return {pass.rows(node.out), host.slices.slice()}; }
+  [[nodiscard]] std::int64_t width() const { return node.out.row_elements(); }
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What passes use and tell: RankCore, or a test's own. A PhaseHost.
+///
+/// bucket_ready(bucket, leaf): its gradients are whole; leaf as in NodePasses::backward().
+/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
+///                        rank keeps its part of them alone.
+/// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
+/// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
+///                        of @p count forks, and goes to @p to, where it is sent from.
+/// branches:              where Host::has_branches, BranchStreams.
+/// Where Host::has_slices, what SliceExchange calls.
+template <class H>
+concept StageHost = requires(H& host, typename H::T const* const* forks, typename H::T* to,
+                             std::int64_t elements, int i) {
+  typename H::PassType;
+  typename H::Table;
+  { H::has_branches&& H::has_slices&& H::uses_parameters } -> std::same_as<bool>;
+  host.device;
+  host.bucket_ready(i, i);
+  host.finish_empty_bucket(i, true, i);
+  host.gather_outgoing(i, forks, i, elements, to);
+};
+
+/// What a backward pass computes.
+enum class BackwardPart { whole, input_gradient, weight_gradient };
+
+/// Where statistics are added over the replicas, a replica without samples has its passes called,
+/// too: it adds zeros, and takes part in every collective in the order of the others.
+template <class Backend>
+class NodePasses {
+ public:
+  using PassType = Pass<typename Backend::Device>;
+  using Table = OperandTable<typename Backend::Scalar, typename Backend::Master>;
+
+  TANDEM_COLD NodePasses(DeviceTables const& tables, OpList<Backend> const& ops)
+      : tables_{tables}, steps_{node_steps(tables, ops)} {}
+
+  template <StageHost Host>
+  void forward(Host& host, PassType const& pass, Table const& table,
+               LocalStage const& stage) const {
+    [[maybe_unused]] auto const scope = returning(host);
+    forward_nodes(host, pass, table, stage.first, stage.last);
+  }
+
+  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
+  /// once.
+  /// @param leaf  the leaf that this microbatch finishes, or -1
+  template <StageHost Host>
+  void backward(Host& host, PassType const& pass, Table const& table, LocalStage const& stage,
+                BackwardPart part, int leaf) const {
+    [[maybe_unused]] auto const scope = returning(host);
+    if (part == BackwardPart::input_gradient) {
+      backward_nodes<BackwardPart::input_gradient>(host, pass, table, stage.first, stage.last,
+                                                   leaf);
+    } else if (part == BackwardPart::weight_gradient) {
+      backward_nodes<BackwardPart::weight_gradient>(host, pass, table, stage.first, stage.last,
+                                                    leaf);
+    } else if (tables_.segments[stage.first] < 0) {
+      backward_nodes<BackwardPart::whole>(host, pass, table, stage.first, stage.last, leaf);
+    } else {
+      recompute_and_back(host, pass, table, stage, leaf);
+    }
+  }
+
+  /// After parameters have changed.
+  template <StageHost Host>
+  void pack(Host& host, Table const& table, LocalStage const& stage) const {
+    for (int n = stage.first; n < stage.last; ++n) {
+      if (NodeStep<Backend> const& step = at(n); step.op != nullptr && step.op->packs) {
+        if constexpr (Host::uses_parameters) {
+          if (!tables_.sharded_parameters) {  // of these none packs
+            host.use_parameters(n, PassDirection::forward);
+          }
+        }
+        step.op->pack(table.operands[n], host.device);
+      }
+    }
+    if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
+      Verbs<Backend>::finish_packing(host.device);
+    }
+  }
+
+ private:
+  [[nodiscard]] NodeStep<Backend> const& at(int n) const {
+    return steps_[static_cast<std::size_t>(n)];
+  }
+  [[nodiscard]] int number(NodeStep<Backend> const* step) const {
+    return static_cast<int>(step - steps_.data());
+  }
+  // Whether each node is to be told of, or none has samples.
+  template <class Host>
+  static bool tells(PassType const& pass) {
+    return Host::uses_parameters || Host::has_branches || pass.batch == 0;
+  }
+
+  template <class Host>
+  void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
+                     int last) const {
+    if (tells<Host>(pass)) {
+      for (int n = first; n < last; ++n) {
+        forward_node(host, pass, table, n);
+      }
+      return;
+    }
+    NodeStep<Backend> const* const end = steps_.data() + last;
+    auto const* operands = table.operands + first;
+    for (NodeStep<Backend> const* step = steps_.data() + first; step != end; ++step, ++operands) {
+      if (step->plain_forward) {
+        step->op->forward(host, *operands, pass);
+      } else if (!step->idle_forward) {
+        forward_node(host, pass, table, number(step));
+      }
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void forward_node(Host& host, PassType const& pass, Table const& table,
+                                    int n) const {
+    NodeStep<Backend> const& step = at(n);
+    if constexpr (Host::uses_parameters) {
+      host.use_parameters(n, PassDirection::forward);
+    }
+    if constexpr (Host::has_branches) {
+      host.branches.begin_forward(host.device, n);
+    }
+    if (step.of_source && pass.position > 0) {
+      return;  // what came with the first row still holds
+    }
+    if (step.op != nullptr && !is_idle(step, pass)) {
+      step.op->forward(host, table.operands[n], seen(host, pass, step));
+    }
+    if constexpr (Host::has_slices) {
+      if (step.collective) {
+        exchange(host, all_rows(pass, step), table, n).forward();
+      }
+    }
+    if constexpr (Host::has_branches) {
+      host.branches.end_forward(host.device, n);
+    }
+  }
+
+  // Nodes in descending order.
+  template <BackwardPart Part, class Host>
+  void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
+                      int leaf) const {
+    if (tells<Host>(pass)) {
+      for (int n = last - 1; n >= first; --n) {
+        tell_and_back(host, pass, table, n, Part, leaf);
+      }
+      return;
+    }
+    NodeStep<Backend> const* const end = steps_.data() + first;
+    auto const* operands = table.operands + last;
+    for (NodeStep<Backend> const* step = steps_.data() + last; step != end;) {
+      --step;
+      --operands;
+      if (!step->plain_backward) {
+        backward_node(host, pass, table, number(step), Part, leaf);
+        continue;
+      }
+      if (Part != BackwardPart::weight_gradient && step->input_gradient) {
+        step->op->input_gradient(host, *operands, pass);
+      }
+      if (Part != BackwardPart::input_gradient && step->weight_gradient) {
+        step->op->weight_gradient(host, *operands, pass);
+        if (step->closes >= 0) {
+          host.bucket_ready(step->closes, leaf);
+        }
+      }
+    }
+  }
+  template <class Host>
+  void recompute_and_back(Host& host, PassType const& pass, Table const& table,
+                          LocalStage const& stage, int leaf) const {
+    for (int end = stage.last; end > stage.first;) {
+      int begin = end - 1;
+      while (begin > stage.first && tables_.segments[begin - 1] == tables_.segments[end - 1]) {
+        --begin;
+      }
+      forward_nodes(host, pass, table, begin, end);
+      backward_nodes<BackwardPart::whole>(host, pass, table, begin, end, leaf);
+      end = begin;
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void tell_and_back(Host& host, PassType const& pass, Table const& table, int n,
+                                     BackwardPart part, int leaf) const {
+    if constexpr (Host::uses_parameters) {
+      if (tables_.sharded_parameters) {
+        host.use_parameters(n, PassDirection::backward);
+      }
+    }
+    if constexpr (Host::has_branches) {
+      host.branches.begin_backward(host.device, n);
+    }
+    backward_node(host, pass, table, n, part, leaf);
+    if constexpr (Host::has_branches) {
+      // A bucket of which a part is a branch's is whole when all branches are.
+      if (host.branches.end_backward(host.device, n) && part != BackwardPart::input_gradient) {
+        for (int m = host.branches.last(n); m >= n; --m) {
+          close_bucket(host, pass, leaf, at(m).closes);
+        }
+      }
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void backward_node(Host& host, PassType const& pass, Table const& table, int n,
+                                     BackwardPart part, int leaf) const {
+    NodeStep<Backend> const& step = at(n);
+    if (!step.needs_gradient) {
+      return;
+    }
+    bool const both = step.both && part == BackwardPart::whole;
+    bool const idle = step.op == nullptr || is_idle(step, pass);
+    if (part != BackwardPart::weight_gradient) {
+      if (step.adds_forks && pass.batch > 0) {
+        add_forks(host, seen(host, pass, step), table, n);
+      }
+      if constexpr (Host::has_slices) {
+        if (step.collective) {
+          exchange(host, all_rows(pass, step), table, n).backward(step.uses, step.input_gradient);
+        }
+      }
+      if (both && !idle) {
+        step.op->both_gradients(table.operands[n], seen(host, pass, step));
+      } else if (step.input_gradient && !idle) {
+        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));
+      }
+      if constexpr (Host::has_slices) {
+        if (step.begins >= 0) {
+          exchange(host, all_rows(pass, step), table, step.begins).begin();
+        }
+      }
+    }
+    if (part != BackwardPart::input_gradient) {
+      if (step.weight_gradient && !both && !idle) {
+        step.op->weight_gradient(host, table.operands[n], seen(host, pass, step));
+      }
+      if constexpr (Host::has_branches) {
+        if (host.branches.inside(n)) {
+          return;
+        }
+      }
+      close_bucket(host, pass, leaf, step.closes);
+    }
+  }
+
+  template <class Host>
+  static void close_bucket(Host& host, PassType const& pass, int leaf, int bucket) {
+    if (bucket < 0) {
+      return;
+    }
+    if (pass.batch == 0) {
+      host.finish_empty_bucket(bucket, pass.accumulate, leaf);
+    } else {
+      host.bucket_ready(bucket, leaf);
+    }
+  }
+
+  // The gradient of a node's output from those that its readers gave it.
+  template <class Host>
+  void add_forks(Host& host, PassType const& pass, Table const& table, int n) const {
+    Node const& node = tables_.graph.node[n];
+    auto const* const forks = table.forks + table.first_fork[n];
+    std::int64_t const elements = pass.elements(node.out);
+    if (node.kind == NodeKind::receive) {
+      host.gather_outgoing(n, forks, at(n).uses, elements, table.gradient[n]);
+    } else {
+      Verbs<Backend>::sum(pass.device, forks, at(n).uses, table.gradient[n], elements,
+                          rounding_of(node));
+    }
+  }
+
+  // Where nothing is joined with other ranks no such pass is called.
+  static bool is_idle(NodeStep<Backend> const& step, PassType const& pass) {
+    return pass.batch == 0 && !step.phased;
+  }
+
+  // As a node's op sees it: with the time of its own clock, a source that is whole, a rank's rows.
+  template <class Host>
+  static PassType seen([[maybe_unused]] Host& host, PassType const& pass,
+                       NodeStep<Backend> const& step) {
+    if constexpr (Host::has_slices) {
+      if (step.dealt_rows) {
+        return all_rows(pass, step).on_rows(host.slices.slice());
+      }
+    }
+    return all_rows(pass, step);
+  }
+  // The same where ranks that share layers have all rows.
+  static PassType all_rows(PassType const& pass, NodeStep<Backend> const& step) {
+    if (step.clock != 0) {
+      return pass.on_clock(step.clock);
+    }
+    return step.of_source ? pass.whole() : pass;
+  }
+
+  template <class Host>
+  SliceExchange<Host> exchange(Host& host, PassType const& pass, Table const& table, int n) const {
+    return {host, tables_.graph.node[n], n, pass, table};
+  }
+
+  template <class Host>
+  static auto returning([[maybe_unused]] Host& host) {
+    if constexpr (Host::has_branches) {
+      return typename Host::Branching::Return{host.device};
+    } else {
+      return 0;
+    }
+  }
+
+  DeviceTables const& tables_;
+  std::vector<NodeStep<Backend>> steps_;
 };
 
 }  // namespace tandem
@@ -21138,61 +21976,6 @@ class Update {
 
 }  // namespace tandem
 
-// ---- tandem/ops/phases.hpp
-
-/// @file
-/// Phases: a pass of an op cut where ranks join what they have.
-///
-/// An op still sees no communicator: it says, as types, what it computes and which numbers of it
-/// are joined over which axis of the mesh, and the engine does these one after another.
-
-namespace tandem {
-
-/// What a collective phase makes of the numbers of several ranks.
-enum class Joined : std::uint8_t { sum };
-
-/// @tparam Run  a member function of the op: (operands, pass); not called for a microbatch without
-///              samples
-template <auto Run>
-struct Compute {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
-    (op.*Run)(operands, pass);
-  };
-};
-
-/// The ranks along an axis join doubles of theirs, and all have the result in the same place.
-/// @tparam Data  a member function of the op: data(operands), in the device's memory, as many on
-///               each rank; a microbatch without samples has zeros there
-template <Axis A, Joined How, auto Data>
-struct Collective {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fits = requires(O& op, Operands const& operands) {
-    { (op.*Data)(operands) } -> std::same_as<std::span<double>>;
-  };
-};
-
-/// The ranks along an axis bring doubles together.
-/// @tparam Data  a member function of the op: data(operands, pass), in the device's memory: what
-///               each rank has, in their order and as many numbers of each, of which a rank has
-///               written its own
-template <Axis A, auto Data>
-struct Gather {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
-    { (op.*Data)(operands, pass) } -> std::same_as<std::span<double>>;
-  };
-};
-
-/// What is done one after another.
-template <class... Phase>
-struct Phases {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fit = (Phase::template fits<O, Operands, Pass> && ...);
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// What of a program the types of a rank's parts depend on. All else are values: DeviceTables.
@@ -21284,18 +22067,20 @@ struct RankDevice {
   Pairs pairs_of_rank;
 };
 
-/// What ops ask for.
+/// The ops, and what they ask for.
+template <class Backend>
 struct OpsWants {
+  OpList<Backend> const& list;
   std::vector<OpNeeds> const& needs;
   std::int64_t scratch;
   std::int64_t staged;
   int metrics;  ///< sums of a microbatch besides its loss
 };
 
-/// All memory and communicators, made once, and what a StageHost must have besides ops. Its fields
-/// refer to each other, so it stays where it is.
+/// All memory and communicators, made once: a StageHost. Its fields refer to each other, so it
+/// stays where it is.
 template <class BackendType, class CommunicatorType, RankWay Way>
-struct RankCore {
+struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Backend = BackendType;
   using Communicator = CommunicatorType;
   using T = typename Backend::Scalar;
@@ -21309,6 +22094,7 @@ struct RankCore {
   using Pairs = typename Parts::Pairs;
   static constexpr RankWay way = Way;
   static constexpr bool has_branches = Way.branches;
+  static constexpr bool has_slices = Way.slices;
   static constexpr bool has_pairs = Way.pairs;
   using States = std::conditional_t<Way.states, CarriedStates<Backend>, NoPart>;
   using ChunkStates = std::conditional_t<Way.chunks, CarriedChunks<Backend>, NoPart>;
@@ -21324,9 +22110,10 @@ struct RankCore {
       std::conditional_t<Way.slices, SliceSums<Backend, Communicator, Way.in_order>, NoPart>;
 
   TANDEM_COLD RankCore(Parts& parts, DeviceTables const& own, RankOptions const& options,
-                       OpsWants const& ops, Ends const& ends)
+                       OpsWants<Backend> const& ops, Ends const& ends)
       : tables{own},
         needs{ops.needs},
+        passes{tables, ops.list},
         plan{parts.plan_of_rank},
         device{parts.device_of_rank},
         branches{parts.branches_of_rank},
@@ -21385,12 +22172,19 @@ struct RankCore {
     }
   }
 
-  /// Has the weights of a stage as products read them.
-  virtual void pack(int stage) = 0;
-  /// And of all.
-  void pack() {
+  /// The passes over the nodes of a stage: NodePasses.
+  void forward(PassType const& pass, Table const& table, LocalStage const& stage);
+  void backward(PassType const& pass, Table const& table, LocalStage const& stage,
+                BackwardPart part, int leaf);
+
+  /// Has the weights of a stage, to which @p table points, as products read them.
+  void pack(Table const& table, LocalStage const& stage);
+  /// Those of stage @p id, or of all.
+  void pack(int id = -1) {
     for (LocalStage const& stage : tables.stages) {
-      pack(stage.id);
+      if (id < 0 || stage.id == id) {
+        pack(memory.table(0), stage);
+      }
     }
   }
 
@@ -21481,16 +22275,16 @@ struct RankCore {
     bucket_ready(bucket, leaf);
   }
 
-  /// What is computed from now on reads in @p data what replicas of a local stage have joined. An
-  /// op that joins over another axis needs its group here.
-  template <Axis A, Joined How>
-    requires(A == Axis::data && How == Joined::sum)
-  void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
-
-  /// What is computed from now on reads in @p data what each rank that has slices has written.
-  template <Axis A>
-    requires(A == Axis::tensor)
-  void gather(std::span<double> data) { slices.bring_together(device, data, Label{"vocabulary"}); }
+  void join(std::span<double> data, int stage) final { gradients.synchronize(device, data, stage); }
+  void gather(std::span<double> data) final {
+    slices.bring_together(device, data, Label{"vocabulary"});
+  }
+  void join_tiles(std::span<double> data) final {
+    slices.add_up(device, data, Label{"statistics"});
+  }
+  void exchange_tiles(std::span<TileMessage<T> const> messages) final {
+    slices.exchange(device, messages, Label{"tiles"});
+  }
 
   /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
   /// the layers; until they are awaited nothing reads or writes it. One at a time.
@@ -21528,13 +22322,6 @@ struct RankCore {
     ties.add(device, memory, gradients);
   }
 
-  /// Likewise of numbers that are joined where images are in tiles.
-  void join_tiles(std::span<double> data) { slices.add_up(device, data, Label{"statistics"}); }
-  /// What is computed from now on reads what other tiles have sent.
-  void exchange_tiles(std::span<TileMessage<T> const> messages) {
-    slices.exchange(device, messages, Label{"tiles"});
-  }
-
   /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
   /// of other readers that are sent apart.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements, T* to) {
@@ -21552,6 +22339,7 @@ struct RankCore {
 
   DeviceTables const& tables;
   std::vector<OpNeeds> const& needs;  // of each node's op
+  NodePasses<Backend> passes;
   RankPlan& plan;
   Device& device;
   Branching& branches;
@@ -21612,6 +22400,23 @@ struct RankCore {
             .branches = branches.plan()};
   }
 };
+
+template <class B, class C, RankWay Way>
+void RankCore<B, C, Way>::forward(PassType const& pass, Table const& table,
+                                  LocalStage const& stage) {
+  passes.forward(*this, pass, table, stage);
+}
+
+template <class B, class C, RankWay Way>
+void RankCore<B, C, Way>::backward(PassType const& pass, Table const& table,
+                                   LocalStage const& stage, BackwardPart part, int leaf) {
+  passes.backward(*this, pass, table, stage, part, leaf);
+}
+
+template <class B, class C, RankWay Way>
+void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
+  passes.pack(*this, table, stage);
+}
 
 }  // namespace tandem
 
@@ -22304,15 +23109,12 @@ class PreparedOps {
   PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
       : loss{output, largest_microbatch},
         metric{output},
-        nodes_{largest_microbatch, threads, slice, device},
-        needs_{nodes_.needs()},
+        nodes_{make_ops(device_tables<Program>, op_types<Program, Backend>, largest_microbatch,
+                        threads, slice, device)},
+        needs_{op_needs(nodes_)},
         largest_microbatch_{largest_microbatch} {}
 
-  /// Of node @p n, as OpTable.
-  template <int I>
-  [[nodiscard]] auto& get(int n) {
-    return nodes_.template get<I>(n);
-  }
+  [[nodiscard]] OpList<Backend> const& nodes() const { return nodes_; }
 
   /// What the op of each node asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
@@ -22323,29 +23125,14 @@ class PreparedOps {
     if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
       most = std::max(most, metric.scratch_bytes(largest_microbatch_));
     }
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.scratch_bytes);
-    }
-    return most;
-  }
-
-  /// Room for gradients that wait: for all, up to a size at which nothing more is won.
-  [[nodiscard]] std::int64_t staged_bytes() const {
-    constexpr std::int64_t enough = std::int64_t{32} << 20;
-    std::int64_t most = 0;
-    std::int64_t all = 0;
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.staged_bytes);
-      all += need.staged_bytes;
-    }
-    return std::max(most, std::min(all, enough));
+    return std::max(most, most_scratch(needs_));
   }
 
   LossOp<LossType, Backend> loss;
   MetricOpsOf<MetricType, LossType, Backend> metric;
 
  private:
-  OpTable<Program, Backend> nodes_;
+  OpList<Backend> nodes_;
   std::vector<OpNeeds> needs_;
   int largest_microbatch_;
 };
@@ -22372,7 +23159,6 @@ struct RankOps : protected RankDevice<Backend, Way> {
 
 }  // namespace detail
 
-/// A StageHost.
 /// @tparam ProgramType  a DeviceProgram
 template <class ProgramType, class Backend, class LossType, class MetricType, class Communicator,
           RankWay Way = rank_way<ProgramType, Backend, Communicator>()>
@@ -22400,12 +23186,9 @@ struct RankParts final
         Core{*this,
              device_tables<Program>,
              options,
-             {this->ops.needs(), this->ops.scratch_bytes(), this->ops.staged_bytes(),
-              metric_sums<MetricType>},
+             {this->ops.nodes(), this->ops.needs(), this->ops.scratch_bytes(),
+              staged_bytes(this->ops.needs()), metric_sums<MetricType>},
              ends(options.rank, connect)} {}
-
-  using Core::pack;
-  void pack(int stage) override { pack_stage(*this, stage); }
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
@@ -22428,863 +23211,6 @@ struct RankParts final
       all.stages.push_back(groups.of_stage(rank, stage.id));
     }
     return all;
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/stage.hpp
-
-/// @file
-/// Stage: the passes over the nodes of one stage, straight-line code without a look-up.
-///
-/// Each pass is a function of its own, made of blocks of at most longest_period nodes; a rank's
-/// loop over its actions calls it with the microbatch as a run-time number. Nodes that are
-/// repeated, as a Transformer's blocks, are a loop, and count once.
-
-// ---- tandem/engine/rank/op_passes.hpp
-
-/// @file
-/// How an op's passes are run: as one call each, or phase by phase with the other ranks.
-
-// ---- tandem/ops/concepts.hpp
-
-/// @file
-/// What the engine asks of a backend's kernels: of Verbs<Backend>, and of the ops of a network.
-///
-/// No op sees a communicator or allocates; `operands` and `pass` are what ops/op.hpp says. All
-/// queue their work in the order of the calls, and may return before it is done.
-
-// ---- tandem/runtime/concepts.hpp
-
-/// @file
-/// What the engine asks of a backend's types: the concepts ComputeDevice, DeviceBuffer and
-/// ComputeBackend.
-///
-/// What it asks of kernels, for arrays and for the layers of a network, is in ops/concepts.hpp. A
-/// stream is opaque to the engine: a device makes it, and a communicator queues on it.
-
-// ---- tandem/core/complete.hpp
-
-/// @file
-/// Complete: whether a type is defined and not named only.
-
-namespace tandem {
-
-/// A type that is defined; not one that is named only, as Cuda's are without <tandem/cuda.cuh>.
-/// Concepts that look at its members ask for this first, since the standard's would be ill-formed.
-template <class T>
-concept Complete = requires {
-  sizeof(T);
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// What a concept calls a device's debug() with.
-struct AnyWait {
-  template <class D, class Mark>
-  void operator()(D& /*device*/, Mark const& /*mark*/) const {}
-};
-struct AnyAction {
-  void operator()() const {}
-};
-
-}  // namespace detail
-
-/// What one rank computes with, and the order between that and its streams. Made from a DeviceSpec
-/// on the rank's thread and used by that thread alone; neither copied nor moved.
-///
-/// Kernels run in the order of their calls. What is queued on a stream runs in the stream's order,
-/// beside them, but for what the verbs below say; on a device whose streams do their work at once
-/// most of them have nothing to do.
-///
-/// communication, scratch, scratch_bytes: data members. A stream, for collectives; memory for the
-///                    pass at work, which the engine sets once and ops read.
-/// make_stream():     one more stream, for a link to another rank: std::unique_ptr<Stream>.
-/// make_mark(), make_stamp(): a Mark, which is a place on a stream, and a Stamp, which is a time.
-/// begin_on(stream):  what is queued on it from now on comes after what has been computed so far.
-/// mark_on(stream, mark):  sets @p mark behind everything queued so far.
-/// await_on(stream, mark): what is computed from now on comes after the stream up to @p mark.
-/// stamp(stamp), stamp_on(stream, stamp): sets @p stamp when everything so far has been computed,
-///                    or is done on the stream. It keeps its address.
-/// microseconds(from, to): between two stamps of work that is done.
-/// finish():          waits until all that was computed so far is done.
-/// share_with(spec):  another rank's device of this process may reach this one's memory.
-/// debug(text, wait, f): does f(), one action, so that what fails in it is found in it and named by
-///                    @p text; @p wait(device, mark) blocks the caller, for a device that works on
-///                    its own.
-/// settle(stream):    after an error: nothing queued on it uses memory once the device's buffers
-///                    are gone.
-/// Cost: none of these but make_stream(), make_stamp(), finish(), debug() and settle() may allocate
-///       or block, since they are called in every step.
-template <class D, class Stream>
-concept ComputeDevice = Complete<D> && std::constructible_from<D, DeviceSpec const&> &&
-    std::movable<typename D::Mark> && std::movable<typename D::Stamp> &&
-    requires(D& device, Stream& stream, typename D::Mark& mark, typename D::Stamp& stamp,
-             typename D::Stamp const& done, DeviceSpec const& other, std::string const& text) {
-  { device.communication } -> std::same_as<Stream&>;
-  { device.scratch } -> std::same_as<std::byte*&>;
-  { device.scratch_bytes } -> std::same_as<std::int64_t&>;
-  { device.make_stream() } -> std::same_as<std::unique_ptr<Stream>>;
-  { device.make_mark() } -> std::same_as<typename D::Mark>;
-  { device.make_stamp() } -> std::same_as<typename D::Stamp>;
-  device.begin_on(stream);
-  device.mark_on(stream, mark);
-  device.await_on(stream, mark);
-  device.stamp(stamp);
-  device.stamp_on(stream, stamp);
-  { device.microseconds(done, done) } -> std::same_as<double>;
-  device.finish();
-  device.share_with(other);
-  device.debug(text, detail::AnyWait{}, detail::AnyAction{});
-  device.settle(stream);
-};
-
-/// Memory of a device: made from (device, bytes), zeros at first, freed by its destructor.
-///
-/// data():  its first byte, aligned for any element; null where it has 0 bytes.
-/// as<T>(): the same as a T*.
-/// bytes(): as asked for.
-/// Cost:    made before the first step, and by nothing in a step.
-/// @throws Error  the device has not so much memory; the message says how much was asked for
-template <class M, class D>
-concept DeviceBuffer = Complete<M> && std::constructible_from<M, D&, std::size_t> &&
-    requires(M const& memory) {
-  { memory.data() } -> std::same_as<std::byte*>;
-  { memory.template as<float>() } -> std::same_as<float*>;
-  { memory.bytes() } -> std::same_as<std::size_t>;
-};
-
-/// A kind of device with all that belongs to it, as a type that nobody makes an object of.
-///
-/// Scalar: of activations and their gradients.
-/// Master: of parameters, their gradients and the data that the user passes.
-/// Device, Buffer, Stream: as above.
-///
-/// It may have `static constexpr Rewrites rewrites` (graph/rewrites.hpp), where its ops do more
-/// than one layer at a time or store channels last, and `packs_weights = true`, where they keep
-/// parameters in layouts of their own. Where the host cannot read its memory it specialises, too,
-/// the Feed, StepSums, Update, StepRunner and ParameterMirror of engine/.
-template <class B>
-concept ComputeBackend = ComputeDevice<typename B::Device, typename B::Stream> &&
-    DeviceBuffer<typename B::Buffer, typename B::Device> && requires {
-  typename B::Scalar;
-  typename B::Master;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// What a concept calls Verbs::each() with.
-struct AnyFunctor {
-  TANDEM_HOST_DEVICE void operator()(std::int64_t /*i*/) const {}
-};
-
-template <class B>
-concept ReturnsSquares = requires(typename B::Device& device, typename B::Master const* p,
-                                  std::int64_t n) {
-  { Verbs<B>::sum_of_squares(device, p, n) } -> std::same_as<double>;
-};
-template <class B>
-concept WritesSquares = requires(typename B::Device& device, typename B::Master const* p,
-                                 std::int64_t n, double* result) {
-  Verbs<B>::sum_of_squares(device, p, n, result);
-};
-
-template <class O, class B>
-concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
-    std::constructible_from<O, OpSetup const&, typename B::Device&>;
-
-}  // namespace detail
-
-/// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
-///
-/// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
-/// sum(device, in, k, y, n, rounding): y = in[0] + … + in[k - 1], of T; the list itself is the
-/// host's.
-/// each(device, n, functor): functor(i) for every i in [0, n), in any order.
-/// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
-///                           a backend with an Update of its own may write it to a further
-///                           argument, a double* in the device's memory.
-/// Cost: each reads and writes its arrays once.
-///
-/// Where gradients travel in 16 bits it needs cast(device, x, y, n) as well, and zero() of doubles
-/// where statistics are added over replicas.
-template <class B>
-concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requires(
-    typename B::Device& device, typename B::Scalar const* t, typename B::Scalar* out,
-    typename B::Master const* p, typename B::Master* q, typename B::Scalar const* const* in,
-    std::int64_t n, int k) {
-  Verbs<B>::zero(device, q, n);
-  Verbs<B>::copy(device, p, q, n);
-  Verbs<B>::copy(device, t, out, n);
-  Verbs<B>::add(device, p, q, n);
-  Verbs<B>::sum(device, in, k, out, n, Rounding::each);
-  Verbs<B>::each(device, n, detail::AnyFunctor{});
-};
-
-/// What Operands are for a backend.
-template <class B>
-using OperandsOf = Operands<typename B::Scalar, typename B::Master>;
-
-/// An op of one node, made from its OpSetup, and from (OpSetup, Device&) where it prepares
-/// something on the device.
-///
-/// needs():  what memory it wants; asked once, when all ops are made.
-/// forward(operands, pass): y from x; saves what backward reads.
-/// Cost:     one pass over one microbatch; so the passes below.
-template <class O, class B>
-concept NodeOp = detail::MadeFromSetup<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  { op.needs() } -> std::same_as<OpNeeds>;
-  op.forward(operands, pass);
-};
-
-/// input_gradient(operands, pass): each wanted dx from dy, overwritten; the engine adds where a
-/// value has several readers. All ops have it but that of AddJoin, whose dx are dy itself; it is
-/// not called for a node whose inputs want no gradient.
-template <class O, class B>
-concept BackwardOp = NodeOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  op.input_gradient(operands, pass);
-};
-
-/// weight_gradient(operands, pass): of each parameter, overwritten, or added to where
-/// pass.accumulate; of a statistic what is averaged over the microbatches. After input_gradient().
-template <class O, class B>
-concept ParameterOp = BackwardOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  op.weight_gradient(operands, pass);
-};
-
-/// both_gradients(operands, pass): input_gradient() and weight_gradient() of one microbatch with
-/// less work than one by one. The engine calls it where nothing comes between them.
-template <class O, class B>
-concept JointOp = ParameterOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  op.both_gradients(operands, pass);
-};
-
-/// pack(operands, device): makes operands.packed from the parameters, whenever these have changed.
-template <class O, class B>
-concept PackingOp = NodeOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, typename B::Device& device) {
-  op.pack(operands, device);
-};
-
-/// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
-/// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
-/// of the whole passes where the axis has several ranks: of Axis::data in training, of Axis::tensor
-/// always.
-///
-/// A span that is joined is part of what the op saves, one that is gathered may be scratch.
-template <class O, class B>
-concept PhasedOp = ParameterOp<O, B> &&
-    O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
-        O::InputGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
-            O::WeightGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>;
-
-/// The op of a loss, made from the network's output shape and the largest microbatch.
-///
-/// scratch_bytes(): of Device::scratch that it wants.
-/// forward(pass, output, targets, loss): *loss, in the device's memory, becomes the sum over the
-///           samples, in their order.
-/// gradient(pass, output, targets, scale, dy): dy = scale times the gradient of that sum.
-template <class O, class L, class B>
-concept ComputesLoss = std::constructible_from<O, Shape, int> &&
-    requires(O& op, O const& same, Pass<typename B::Device> const& pass,
-             typename B::Scalar const* output, typename L::Target const* targets, double* loss,
-             double scale, typename B::Scalar* dy) {
-  { same.scratch_bytes() } -> std::same_as<std::int64_t>;
-  op.forward(pass, output, targets, loss);
-  op.gradient(pass, output, targets, scale, dy);
-};
-
-/// The op of a metric, made from the network's output shape. It may have scratch_bytes(batch).
-///
-/// count(pass, output, targets, sum): *sum, in the device's memory, becomes the sum over the
-///           samples.
-template <class O, class L, class B>
-concept CountsMetric = std::constructible_from<O, Shape> &&
-    requires(O& op, Pass<typename B::Device> const& pass, typename B::Scalar const* output,
-             typename L::Target const* targets, double* sum) {
-  op.count(pass, output, targets, sum);
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// One call each.
-/// @tparam MayBeEmpty  whether its stage is called for microbatches without samples, too
-template <bool MayBeEmpty>
-struct WholePasses {
-  template <class Pass>
-  static bool is_empty(Pass const& pass) {
-    return MayBeEmpty && pass.batch == 0;
-  }
-
-  template <class Host, class O, class Operands, class Pass>
-  TANDEM_INLINE static void forward(Host& /*host*/, O& op, Operands const& operands,
-                                    Pass const& pass) {
-    if (!is_empty(pass)) {
-      op.forward(operands, pass);
-    }
-  }
-  template <class Host, class O, class Operands, class Pass>
-  TANDEM_INLINE static void input_gradient(Host& /*host*/, O& op, Operands const& operands,
-                                           Pass const& pass) {
-    if (!is_empty(pass)) {
-      op.input_gradient(operands, pass);
-    }
-  }
-  template <class Host, class O, class Operands, class Pass>
-  TANDEM_INLINE static void weight_gradient(Host& /*host*/, O& op, Operands const& operands,
-                                            Pass const& pass) {
-    if (!is_empty(pass)) {
-      op.weight_gradient(operands, pass);
-    }
-  }
-
-  /// Of an op that computes both gradients of a microbatch with less work than one by one.
-  template <class Host, class O, class Operands, class Pass>
-  TANDEM_INLINE static void both_gradients(Host& /*host*/, O& op, Operands const& operands,
-                                           Pass const& pass) requires requires {
-    op.both_gradients(operands, pass);
-  }
-  {
-    if (!is_empty(pass)) {
-      op.both_gradients(operands, pass);
-    }
-  }
-};
-
-/// Of an exchange of pixels, in halves between which the engine sends what there is to send.
-template <bool MayBeEmpty>
-struct ExchangePasses {
-  template <class Host, class O, class Operands, class Pass>
-  static void forward(Host& host, O& op, Operands const& operands, Pass const& pass) {
-    if (!WholePasses<MayBeEmpty>::is_empty(pass)) {
-      op.begin_forward(operands, pass);
-      host.exchange_tiles(op.messages());
-      op.finish_forward(operands, pass);
-    }
-  }
-  template <class Host, class O, class Operands, class Pass>
-  static void input_gradient(Host& host, O& op, Operands const& operands, Pass const& pass) {
-    if (!WholePasses<MayBeEmpty>::is_empty(pass)) {
-      op.begin_input_gradient(operands, pass);
-      host.exchange_tiles(op.messages());
-      op.finish_input_gradient(operands, pass);
-    }
-  }
-};
-
-/// Of an op whose node joins something with other ranks: its phases, also of a microbatch without
-/// samples, which takes part in every collective in the order of the others.
-/// @tparam LocalStage    of the node
-/// @tparam Always        also in an evaluation; else that joins nothing
-/// @tparam OverReplicas  sums are of those that share this rank's part of the model
-/// @tparam OverTiles     and of those that have the other tiles of its images
-template <class Backend, int LocalStage, bool Always, bool OverReplicas, bool OverTiles>
-struct PhasedPasses {
-  template <class Host, PhasedOp<Backend> O, class Pass>
-  static void forward(Host& host, O& op, OperandsOf<Backend> const& operands, Pass const& pass) {
-    if (Always || pass.training) {
-      run(typename O::ForwardPhases{}, host, op, operands, pass);
-    } else {
-      WholePasses<true>::forward(host, op, operands, pass);
-    }
-  }
-  template <class Host, PhasedOp<Backend> O, class Pass>
-  static void input_gradient(Host& host, O& op, OperandsOf<Backend> const& operands,
-                             Pass const& pass) {
-    run(typename O::InputGradientPhases{}, host, op, operands, pass);
-  }
-  template <class Host, PhasedOp<Backend> O, class Pass>
-  static void weight_gradient(Host& host, O& op, OperandsOf<Backend> const& operands,
-                              Pass const& pass) {
-    run(typename O::WeightGradientPhases{}, host, op, operands, pass);
-  }
-
- private:
-  template <class... Phase, class... Rest>
-  static void run(Phases<Phase...> /*phases*/, Rest&... rest) {
-    (phase(Phase{}, rest...), ...);
-  }
-
-  template <auto Run, class Host, class O, class Operands, class Pass>
-  static void phase(Compute<Run> /*phase*/, Host& /*host*/, O& op, Operands const& operands,
-                    Pass const& pass) {
-    if (pass.batch > 0) {
-      (op.*Run)(operands, pass);
-    }
-  }
-  template <Axis A, Joined How, auto Data, class Host, class O, class Operands, class Pass>
-  static void phase(Collective<A, How, Data> /*phase*/, Host& host, O& op, Operands const& operands,
-                    Pass const& pass) {
-    std::span<double> const data = (op.*Data)(operands);
-    if (pass.batch == 0) {
-      Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
-    }
-    if constexpr (OverTiles) {
-      host.join_tiles(data);
-    }
-    if constexpr (OverReplicas) {
-      host.template join<A, How>(data, LocalStage);
-    }
-  }
-  template <Axis A, auto Data, class Host, class O, class Operands, class Pass>
-  static void phase(Gather<A, Data> /*phase*/, Host& host, O& op, Operands const& operands,
-                    Pass const& pass) {
-    host.template gather<A>((op.*Data)(operands, pass));
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/slice_exchange.hpp
-
-/// @file
-/// SliceExchange: what ranks that share layers do where a collective node stands.
-
-namespace tandem {
-
-/// The passes of collective node n, whose kind is that of node @p I. A host has
-///
-/// slices.slice(): which of the ranks this is.
-/// begin_slices(data, elements, node, label), await_slices(): what the node has becomes its sum
-///                        over the ranks; in between nothing touches it.
-/// begin_scatter(all, own, rows, width, node, label), end_scatter(own, rows, width): the rank's own
-///                        rows of that sum, likewise.
-/// gather_rows(own, all, rows, width, node, label): all ranks' rows.
-/// take_rows(all, own, rows, width): the rank's own of what all have.
-///
-/// @tparam Program  DeviceProgram
-/// @tparam Uses     readers that give the node a gradient
-template <class Program, int I, int Uses = 0>
-struct SliceExchange {
-  static constexpr auto const& graph = Program::graph;
-  static constexpr NodeKind kind = graph.node[I].kind;
-
-  /// @param pass  of all rows
-  template <class Host, class Pass, class Operands>
-  static void forward(Host& host, Pass const& pass, Operands const& own, int n) {
-    if constexpr (kind == NodeKind::reduce) {
-      host.begin_slices(own.y, pass.elements(graph.node[n].out), n, "reduce");
-      host.await_slices();
-    } else if constexpr (kind == NodeKind::enter || kind == NodeKind::collect) {
-      host.gather_rows(own.x[0], own.y, rows(host, pass), width(n), n,
-                       kind == NodeKind::enter ? "enter" : "collect");
-    } else if constexpr (kind == NodeKind::leave) {
-      host.begin_scatter(own.x[0], own.y, rows(host, pass), width(n), n, "leave");
-      host.end_scatter(own.y, rows(host, pass), width(n));
-    } else if constexpr (kind == NodeKind::deal) {
-      host.take_rows(own.x[0], own.y, rows(host, pass), width(n));
-    }
-  }
-
-  /// Of the gradient that the node has. What is added up where its only reader has given it, over
-  /// that one's weight gradient, is awaited.
-  template <class Host, class Pass, class Table>
-  static void backward(Host& host, Pass const& pass, Table const& table, int n) {
-    if constexpr (kind == NodeKind::copy || kind == NodeKind::enter) {
-      if constexpr (Uses > 1) {
-        begin(host, pass, table, n);
-      }
-      if constexpr (kind == NodeKind::copy) {
-        host.await_slices();
-      } else {
-        host.end_scatter(table.operands[n].dx[0], rows(host, pass), width(n));
-      }
-    } else if constexpr (Program::gives_input_gradient.of[I] && graph.node[I].exchanges_rows()) {
-      auto* const own = table.gradient[n];
-      auto* const to = table.operands[n].dx[0];
-      if constexpr (kind == NodeKind::collect) {
-        host.take_rows(own, to, rows(host, pass), width(n));
-      } else {
-        host.gather_rows(own, to, rows(host, pass), width(n), n,
-                         kind == NodeKind::leave ? "gradient of leave" : "gradient of deal");
-      }
-    }
-  }
-  /// Of a Copy or an Enter: its gradient begins to be added up.
-  template <class Host, class Pass, class Table>
-  static void begin(Host& host, Pass const& pass, Table const& table, int n) {
-    if constexpr (kind == NodeKind::copy) {
-      host.begin_slices(table.gradient[n], pass.elements(graph.node[n].out), n, "gradient of copy");
-    } else {
-      host.begin_scatter(table.gradient[n], table.operands[n].dx[0], rows(host, pass), width(n), n,
-                         "gradient of enter");
-    }
-  }
-
- private:
-  template <class Host, class Pass>
-  static DealtRows rows(Host& host, Pass const& pass) {
-    return {pass.rows(graph.node[I].out), host.slices.slice()};
-  }
-  static std::int64_t width(int n) { return graph.node[n].out.row_elements(); }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
-template <class Program>
-constexpr bool synchronizes(int first, int last) {
-  bool any = false;
-  for (int n = first; n < last; ++n) {
-    any = any || (Program::several_replicas && Program::graph.node[n].synchronizes);
-  }
-  return any;
-}
-
-/// What a stage's passes use and tell: RankParts, or a test's own.
-///
-/// ops.get<I>(n): the op of node n, which has the type of node I's.
-/// bucket_ready(bucket, leaf): its gradients are whole; leaf as in Stage::backward().
-/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
-///                        rank keeps its part of them alone.
-/// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
-/// join<axis, how>(data, stage): a collective phase of an op of a local stage.
-/// gather<axis>(data):    one in which ranks bring numbers together.
-/// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
-///                        of @p count forks, and goes to @p to, where it is sent from.
-/// Where ranks share layers, what SliceExchange calls.
-/// exchange_tiles(messages), join_tiles(data): where several ranks have tiles of images, what they
-///                        send each other, and what becomes its sum over them.
-template <class H>
-concept StageHost = requires(H& host, std::span<double> sums, typename H::T const* const* forks,
-                             typename H::T* to, std::int64_t elements, int i) {
-  typename H::PassType;
-  typename H::Table;
-  host.ops;  // get<I>(n) is there for nodes that compute
-  host.device;
-  host.bucket_ready(i, i);
-  host.finish_empty_bucket(i, true, i);
-  host.template join<Axis::data, Joined::sum>(sums, i);
-  host.gather_outgoing(i, forks, i, elements, to);
-};
-
-/// What a backward pass computes.
-enum class BackwardPart { whole, input_gradient, weight_gradient };
-
-/// Nodes [First, Last) of a device's graph.
-///
-/// Where statistics are added over the replicas, a replica without samples has its passes called,
-/// too: it adds zeros, and takes part in every collective in the order of the others.
-template <StageHost Host, class Program, class Backend, int First, int Last>
-struct Stage {
-  using PassType = typename Host::PassType;
-  using Table = typename Host::Table;
-  static constexpr auto const& graph = Program::graph;
-  static constexpr auto uses = count_uses(graph);
-  static constexpr auto keys = node_keys<Program>(detail::op_groups<Program>, uses);
-  static constexpr bool synchronizes = tandem::synchronizes<Program>(First, Last);
-
-  /// Whether branches may run at the same time.
-  static constexpr bool branches = [] {
-    if constexpr (requires { Host::has_branches; }) {
-      return Host::has_branches;
-    } else {
-      return false;
-    }
-  }();
-
-  /// Whether it says so before a node's parameters are read.
-  static constexpr bool uses_parameters = [] {
-    if constexpr (requires { Host::uses_parameters; }) {
-      return Host::uses_parameters;
-    } else {
-      return false;
-    }
-  }();
-
-  TANDEM_NOINLINE static void forward(Host& host, PassType const& pass, Table const& table) {
-    [[maybe_unused]] auto const scope = returning(host);
-    forward_nodes<First, Last>(host, pass, table);
-  }
-
-  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
-  /// once.
-  /// @param leaf  the leaf that this microbatch finishes, or -1
-  template <BackwardPart P = BackwardPart::whole>
-  TANDEM_NOINLINE static void backward(Host& host, PassType const& pass, Table const& table,
-                                       int leaf) {
-    [[maybe_unused]] auto const scope = returning(host);
-    if constexpr (Program::segments.of[First] < 0) {
-      backward_nodes<P, First, Last>(host, pass, table, leaf);
-    } else {
-      static_assert(P == BackwardPart::whole);
-      recompute_and_back<Last>(host, pass, table, leaf);
-    }
-  }
-
-  /// After parameters have changed.
-  TANDEM_NOINLINE static void pack(Host& host, Table const& table) {
-    each_block<First, Last>([&](auto block) { pack_block<block>(host, table); });
-    if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
-      Verbs<Backend>::finish_packing(host.device);
-    }
-  }
-
- private:
-  static constexpr int local = [] {
-    int index = 0;
-    while (Program::stages.stage[index].first != First) {
-      ++index;
-    }
-    return index;
-  }();
-  /// How node I's op is run.
-  template <int I>
-  using ComputingPasses = std::conditional_t<
-      graph.node[I].dealt == Dealt::vocabulary, PhasedPasses<Backend, local, true, true, false>,
-      std::conditional_t<
-          tandem::synchronizes<Program>(I, I + 1) || graph.node[I].joins_tiles(),
-          PhasedPasses<Backend, local, false, tandem::synchronizes<Program>(I, I + 1),
-                       graph.node[I].joins_tiles()>,
-          WholePasses<synchronizes>>>;
-  template <int I>
-  using OpPasses = std::conditional_t<graph.node[I].kind == NodeKind::exchange,
-                                      ExchangePasses<synchronizes>, ComputingPasses<I>>;
-
-  template <int Begin, int End>
-  static constexpr auto runs = find_runs<Begin, End>(keys);
-  template <int Begin, int End>
-  static constexpr auto blocks = block_runs(runs<Begin, End>);
-
-  // f(b) of each block of nodes [Begin, End), in order.
-  template <int Begin, int End, class F>
-  static void each_block(F const& f) {
-    [&]<int... B>(std::integer_sequence<int, B...>) { (f(std::integral_constant<int, B>{}), ...); }
-    (std::make_integer_sequence<int, blocks<Begin, End>.count>{});
-  }
-
-  template <int Begin, int End>
-  static void forward_nodes(Host& host, PassType const& pass, Table const& table) {
-    each_block<Begin, End>([&](auto b) { forward_block<Begin, End, b>(host, pass, table); });
-  }
-  template <int Begin, int End, int B>
-  static void forward_block(Host& host, PassType const& pass, Table const& table) {
-    constexpr int from = blocks<Begin, End>.first[B];
-    constexpr int to = blocks<Begin, End>.first[B + 1];
-    each_node<runs<Begin, End>, from, to>([&](auto at, auto n) {
-      if constexpr (uses_parameters) {
-        host.use_parameters(n, PassDirection::forward);
-      }
-      if constexpr (branches) {
-        host.branches.begin_forward(host.device, n);
-      }
-      if constexpr (is_of_source<Program>(at)) {
-        if (pass.position > 0) {
-          return;  // what came with the first row still holds
-        }
-      }
-      if constexpr (graph.node[at].computes()) {
-        OpPasses<at>::forward(host, host.ops.template get<at>(n), table.operands[n],
-                              pass_of<at>(host, pass));
-      }
-      if constexpr (graph.node[at].is_collective()) {
-        SliceExchange<Program, at>::forward(host, all_rows<at>(pass), table.operands[n], n);
-      }
-      if constexpr (branches) {
-        host.branches.end_forward(host.device, n);
-      }
-    });
-  }
-
-  // Blocks and nodes in descending order.
-  template <BackwardPart P, int Begin, int End>
-  static void backward_nodes(Host& host, PassType const& pass, Table const& table, int leaf) {
-    each_block<Begin, End>([&](auto b) {
-      constexpr int last = blocks<Begin, End>.count - 1;
-      backward_block<P, Begin, End, last - b>(host, pass, table, leaf);
-    });
-  }
-  template <BackwardPart P, int Begin, int End, int B>
-  static void backward_block(Host& host, PassType const& pass, Table const& table, int leaf) {
-    constexpr int from = blocks<Begin, End>.first[B];
-    constexpr int to = blocks<Begin, End>.first[B + 1];
-    each_node_back<runs<Begin, End>, from, to>([&](auto node, auto n) {
-      if constexpr (Program::sharded_parameters) {
-        host.use_parameters(n, PassDirection::backward);
-      }
-      if constexpr (branches) {
-        host.branches.begin_backward(host.device, n);
-      }
-      backward_node<P, node>(host, pass, table, leaf, n);
-      if constexpr (branches) {
-        end_backward<P>(host, pass, leaf, n);
-      }
-    });
-  }
-
-  static constexpr int segment_begin(int end) {
-    int begin = end - 1;
-    while (begin > First && Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
-      --begin;
-    }
-    return begin;
-  }
-  template <int End>
-  static void recompute_and_back(Host& host, PassType const& pass, Table const& table, int leaf) {
-    if constexpr (End > First) {
-      constexpr int begin = segment_begin(End);
-      forward_nodes<begin, End>(host, pass, table);
-      backward_nodes<BackwardPart::whole, begin, End>(host, pass, table, leaf);
-      recompute_and_back<begin>(host, pass, table, leaf);
-    }
-  }
-
-  // As node I sees it: with the time of its own clock, a source that is whole, a rank's rows.
-  template <int I>
-  static decltype(auto) pass_of([[maybe_unused]] Host& host, PassType const& pass) {
-    if constexpr (spread_rule(graph.node[I].dealt).out.value == Spread::rows) {
-      return all_rows<I>(pass).on_rows(host.slices.slice());
-    } else {
-      return all_rows<I>(pass);
-    }
-  }
-  // The same where ranks that share layers have all rows.
-  template <int I>
-  static decltype(auto) all_rows(PassType const& pass) {
-    if constexpr (graph.node[I].in.clock != 0) {
-      return pass.on_clock(graph.node[I].in.clock);
-    } else if constexpr (is_of_source<Program>(I)) {
-      return pass.whole();
-    } else {
-      return (pass);
-    }
-  }
-
-  // Where nothing is joined with other ranks no such pass is called.
-  static bool is_empty(PassType const& pass) { return synchronizes && pass.batch == 0; }
-
-  template <int B>
-  static void pack_block(Host& host, Table const& table) {
-    constexpr int from = blocks<First, Last>.first[B];
-    constexpr int to = blocks<First, Last>.first[B + 1];
-    each_node<runs<First, Last>, from, to>([&](auto at, auto n) {
-      if constexpr (graph.node[at].computes()) {
-        auto& op = host.ops.template get<at>(n);
-        if constexpr (requires { op.pack(table.operands[n], host.device); }) {
-          if constexpr (uses_parameters && !Program::sharded_parameters) {  // of these none packs
-            host.use_parameters(n, PassDirection::forward);
-          }
-          op.pack(table.operands[n], host.device);
-        }
-      }
-    });
-  }
-
-  // Whether node I's op computes both gradients at once.
-  template <BackwardPart P, int I>
-  static constexpr bool gives_both() {
-    constexpr Node const& node = graph.node[I];
-    if constexpr (P == BackwardPart::whole && Program::gives_input_gradient.of[I] &&
-                  node.parameters > 0 && !node.frozen && node.computes()) {
-      return requires(Host & host, PassType const& pass, Table const& table) {
-        OpPasses<I>::both_gradients(host, host.ops.template get<I>(0), table.operands[0], pass);
-      };
-    } else {
-      return false;
-    }
-  }
-
-  template <BackwardPart P, int I, class N>
-  static void backward_node(Host& host, PassType const& pass, Table const& table, int leaf, N n) {
-    constexpr Node const& node = graph.node[I];
-    constexpr bool both = gives_both<P, I>();
-    auto const& operands = table.operands[n];
-    if constexpr (node.needs_gradient && P != BackwardPart::weight_gradient) {
-      if (!is_empty(pass)) {
-        add_forks<I>(host, pass_of<I>(host, pass), table, n);
-      }
-      if constexpr (node.is_collective()) {
-        SliceExchange<Program, I, uses.of[I]>::backward(host, all_rows<I>(pass), table, n);
-      }
-      if constexpr (both) {
-        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,
-                                    pass_of<I>(host, pass));
-      } else if constexpr (Program::gives_input_gradient.of[I]) {
-        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,
-                                    pass_of<I>(host, pass));
-      }
-      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {
-        SliceExchange<Program, graph.source[node.first_edge]>::begin(
-            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);
-      }
-    }
-    if constexpr (node.needs_gradient && P != BackwardPart::input_gradient) {
-      if constexpr (node.parameters > 0 && !node.frozen && node.computes() && !both) {
-        OpPasses<I>::weight_gradient(host, host.ops.template get<I>(n), operands,
-                                     pass_of<I>(host, pass));
-      }
-      if constexpr (node.parameters > 0 && !node.frozen) {
-        if (!is_open(host, n)) {
-          close_bucket(host, pass, leaf, Program::layout.closes[n]);
-        }
-      }
-    }
-  }
-
-  // A bucket of which a part is a branch's is whole when all branches are.
-  template <BackwardPart P>
-  static void end_backward(Host& host, PassType const& pass, int leaf, int n) {
-    if (host.branches.end_backward(host.device, n) && P != BackwardPart::input_gradient) {
-      for (int m = host.branches.last(n); m >= n; --m) {
-        close_bucket(host, pass, leaf, Program::layout.closes[m]);
-      }
-    }
-  }
-  static auto returning([[maybe_unused]] Host& host) {
-    if constexpr (branches) {
-      return typename Host::Branching::Return{host.device};
-    } else {
-      return 0;
-    }
-  }
-  static bool is_open(Host const& host, int n) {
-    if constexpr (branches) {
-      return host.branches.inside(n);
-    } else {
-      return false;
-    }
-  }
-
-  static void close_bucket(Host& host, PassType const& pass, int leaf, int bucket) {
-    if (bucket < 0) {
-      return;
-    }
-    if (is_empty(pass)) {
-      host.finish_empty_bucket(bucket, pass.accumulate, leaf);
-    } else {
-      host.bucket_ready(bucket, leaf);
-    }
-  }
-
-  // The gradient of a node's output from those that its readers gave it.
-  template <int I, class N>
-  static void add_forks(Host& host, PassType const& pass, Table const& table, N n) {
-    constexpr Node const& node = graph.node[I];
-    auto const* const forks = table.forks + table.first_fork[n];
-    std::int64_t const elements = pass.elements(graph.node[n].out);
-    if constexpr (node.kind == NodeKind::receive) {
-      host.gather_outgoing(I, forks, uses.of[I], elements, table.gradient[n]);
-    } else if constexpr (adds_gradients(node, uses.of[I])) {
-      Verbs<Backend>::sum(pass.device, forks, uses.of[n], table.gradient[n], elements,
-                          rounding_of(graph.node[n]));
-    }
   }
 };
 
@@ -23516,6 +23442,16 @@ TANDEM_INLINE void at_stage(int id, F const& f) {
 
 namespace tandem {
 
+/// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
+template <class Program>
+constexpr bool synchronizes(int first, int last) {
+  bool any = false;
+  for (int n = first; n < last; ++n) {
+    any = any || (Program::several_replicas && Program::graph.node[n].synchronizes);
+  }
+  return any;
+}
+
 /// The passes of local stage @p S, with their messages' memory, the input, and the loss.
 /// @tparam Parts  RankParts
 template <class Parts, int S>
@@ -23524,7 +23460,6 @@ struct MicrobatchPasses {
   using Slot = StepSlot<Parts>;
   using Table = typename Parts::Table;
   static constexpr LocalStage stage = Program::stages.stage[S];
-  using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
   static constexpr bool has_second =
       input_shape<typename Parts::Whole>(1).valid();  ///< of the network
   static constexpr bool in_chunks = Parts::Whole::batching.chunks > 1;
@@ -23532,7 +23467,7 @@ struct MicrobatchPasses {
   static constexpr bool is_timed =
       input_shape<typename Parts::Whole>(0).timed || input_shape<typename Parts::Whole>(1).timed;
   /// Whether its passes are called for a microbatch without samples, too.
-  static constexpr bool synchronizes = Nodes::synchronizes;
+  static constexpr bool synchronizes = tandem::synchronizes<Program>(stage.first, stage.last);
 
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
   TANDEM_INLINE static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
@@ -23563,7 +23498,7 @@ struct MicrobatchPasses {
           });
     }
     begin_pass(parts);
-    Nodes::forward(parts, pass, table);
+    parts.forward(pass, table, stage);
     if (generates) {
       parts.memory.carry_nothing(t);
     }
@@ -23584,7 +23519,7 @@ struct MicrobatchPasses {
   static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
     if (synchronizes && slot.key.training) {
       begin_pass(parts);
-      Nodes::forward(parts, slot.pass(parts, own), table);
+      parts.forward(slot.pass(parts, own), table, stage);
     } else {
       go_through(parts, PassDirection::forward);
     }
@@ -23617,12 +23552,9 @@ struct MicrobatchPasses {
         parts.gradients.open(parts.device, parts.memory, stage.id);
       }
       begin_pass(parts);
-      Nodes::template backward<Which>(parts, pass, table, own.finishes);
+      parts.backward(pass, table, stage, Which, own.finishes);
     }
   }
-
-  /// After parameters have changed that @p table points to.
-  static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
 
  private:
   // Where a rank gathers parameters, with and without samples.
@@ -23686,13 +23618,6 @@ struct MicrobatchPasses {
     }
   }
 };
-
-/// Has the weights of a stage as products read them.
-template <class Parts>
-void pack_stage(Parts& parts, int stage) {
-  at_stage<typename Parts::Program>(
-      stage, [&](auto s) { MicrobatchPasses<Parts, s>::pack(parts, parts.memory.table(0)); });
-}
 
 }  // namespace tandem
 
@@ -63215,11 +63140,11 @@ class AsynchronousRank final
   void pack_place(int place) {
     for (int t = 0; t < places.tables(); ++t) {
       if (places.forward(t) == place) {
-        Passes::pack(held, parts_.memory.table(t));
+        parts_.pack(parts_.memory.table(t), Passes::stage);
         return;
       }
       if (places.backward(t) == place) {
-        Passes::pack(held, parts_.memory.backward_table(t));
+        parts_.pack(parts_.memory.backward_table(t), Passes::stage);
         return;
       }
     }
@@ -76377,6 +76302,9 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
                                           GradientWay{.sums = true}>;                              \
   TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
+  TANDEM_INSTANCE decltype(make_ops<__VA_ARGS__>) make_ops<__VA_ARGS__>;                           \
+  TANDEM_INSTANCE class NodePasses<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE decltype(op_needs<__VA_ARGS__>) op_needs<__VA_ARGS__>;                           \
   TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
   TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
   TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \

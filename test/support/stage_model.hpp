@@ -21,15 +21,18 @@
 
 namespace tandem::test {
 
-/// What its passes run on: a StageHost that sums nothing over replicas.
+/// What its passes run on: a StageHost that joins nothing with others.
 template <class Own, class Backend>
-struct StageModelParts {
+struct StageModelParts : PhaseHost<typename Backend::Scalar> {
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
   using PassType = Pass<Device>;
   using Memory = RankMemory<Backend>;
   using Table = typename Memory::Table;
   static constexpr LocalStage stage = Own::stages.stage[0];
+  static constexpr bool has_branches = false;
+  static constexpr bool has_slices = false;
+  static constexpr bool uses_parameters = false;
 
   explicit StageModelParts(int largest)
       : device{DeviceSpec{.threads = 1}},
@@ -42,7 +45,8 @@ struct StageModelParts {
                PlanTask{.batch = largest,
                         .element_bytes = sizeof(T),
                         .stages = {{.first = stage.first, .last = stage.last}}},
-               1} {
+               1},
+        passes{device_tables<Own>, ops.nodes()} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch_bytes();
   }
@@ -57,15 +61,16 @@ struct StageModelParts {
   }
   void bucket_ready(int /*bucket*/, int /*leaf*/) {}
   void finish_empty_bucket(int /*bucket*/, bool /*adds*/, int /*leaf*/) {}
-  template <Axis, Joined>
-  void join(std::span<double> /*data*/, int /*stage*/) {}
-  void begin_slices(T* /*data*/, std::int64_t /*elements*/, int /*n*/, char const* /*label*/) {}
-  void await_slices() {}
+  void join(std::span<double> /*data*/, int /*stage*/) final {}
+  void gather(std::span<double> /*data*/) final {}
+  void join_tiles(std::span<double> /*data*/) final {}
+  void exchange_tiles(std::span<TileMessage<T> const> /*messages*/) final {}
 
   Device device;
   using LossType = DefaultLoss<typename Own::Program::Network>;
   PreparedOps<Own, Backend, LossType, DefaultMetric<LossType>> ops;
   Memory memory;
+  NodePasses<Backend> passes;
 };
 
 /// @tparam Own  the DeviceProgram of a device with one stage, whose input comes from one other at
@@ -124,7 +129,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     PassType pass = pass_of(portion);
     pass.accumulate = adds;
     if constexpr (stage.needs_gradient) {
-      Passes::backward(parts_, pass, table, -1);
+      parts_.passes.backward(parts_, pass, table, stage, BackwardPart::whole, -1);
     }
     std::copy_n(parts_.memory.gradients(), gradient.size(), gradient.begin());
     std::vector<T> dx;
@@ -170,7 +175,6 @@ class StageModel final : public StageInterface<typename Backend::Master> {
   }
 
  private:
-  using Passes = Stage<Parts, Own, Backend, stage.first, stage.last>;
   static constexpr auto const& graph_of_all = Own::Program::network;
   static std::int64_t outputs(Portion const& portion) {
     return graph_of_all.output().out.elements(portion.time);
@@ -212,7 +216,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
       std::copy(next, next + count, table.operands[n].y);
       next += count;
     });
-    Passes::forward(parts_, pass_of(portion), table);
+    parts_.passes.forward(parts_, pass_of(portion), table, stage);
   }
 
   [[nodiscard]] PassType pass_of(Portion const& portion) {

@@ -251,8 +251,9 @@ struct Graph {
 
 /// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
 /// theirs on in place; below the first trained layer none is wanted.
-template <GraphSize Size>
-constexpr bool gives_input_gradient(Graph<Size> const& graph, int n) {
+/// @param graph  a Graph, or a GraphView
+template <class AnyGraph>
+constexpr bool gives_input_gradient(AnyGraph const& graph, int n) {
   Node const& node = graph.node[n];
   bool wanted = false;
   for (int e = 0; e < node.edges; ++e) {

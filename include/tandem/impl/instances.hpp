@@ -230,6 +230,9 @@
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
                                           GradientWay{.sums = true}>;                              \
   TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
+  TANDEM_INSTANCE decltype(make_ops<__VA_ARGS__>) make_ops<__VA_ARGS__>;                           \
+  TANDEM_INSTANCE class NodePasses<__VA_ARGS__>;                                                   \
+  TANDEM_INSTANCE decltype(op_needs<__VA_ARGS__>) op_needs<__VA_ARGS__>;                           \
   TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
   TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
   TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \

@@ -62,36 +62,21 @@ MUTATIONS = {
     "copy_sum_not_awaited": (
         "engine/rank/slice_exchange.hpp", "        host.await_slices();\n      } else {", "      } else {"),
     "sum_dropped": (  # each slice goes on with its part of a value
-        "engine/rank/slice_exchange.hpp", "begin_slices(own.y, pass.elements(graph.node[n].out), n,",
+        "engine/rank/slice_exchange.hpp", "begin_slices(own.y, pass.elements(node.out), n,",
         "begin_slices(own.y, 0, n,"),
     "sum_twice": (
         "engine/rank/slice_exchange.hpp", "      host.begin_slices(own.y,",
-        "      host.begin_slices(own.y, pass.elements(graph.node[n].out), n, \"reduce\");\n"
+        "      host.begin_slices(own.y, pass.elements(node.out), n, \"reduce\");\n"
         "      host.await_slices();\n      host.begin_slices(own.y,"),
     "sum_not_awaited": (  # its reader comes first
         "engine/rank/slice_exchange.hpp",
         "\"reduce\");\n      host.await_slices();", "\"reduce\");"),
     "copy_summed_before_its_reader": (  # which gives the gradient
-        "engine/rank/stage.hpp",
-        "      if constexpr (both) {\n"
-        "        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,\n"
-        "                                    pass_of<I>(host, pass));\n"
-        "      } else if constexpr (Program::gives_input_gradient.of[I]) {\n"
-        "        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,\n"
-        "                                    pass_of<I>(host, pass));\n      }\n"
-        "      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {\n"
-        "        SliceExchange<Program, graph.source[node.first_edge]>::begin(\n"
-        "            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);\n      }\n",
-        "      if constexpr (begun_sum(graph, uses, I) != NodeKind::layer) {\n"
-        "        SliceExchange<Program, graph.source[node.first_edge]>::begin(\n"
-        "            host, all_rows<I>(pass), table, graph.source[graph.node[n].first_edge]);\n"
-        "        host.await_slices();\n      }\n"
-        "      if constexpr (both) {\n"
-        "        OpPasses<I>::both_gradients(host, host.ops.template get<I>(n), operands,\n"
-        "                                    pass_of<I>(host, pass));\n"
-        "      } else if constexpr (Program::gives_input_gradient.of[I]) {\n"
-        "        OpPasses<I>::input_gradient(host, host.ops.template get<I>(n), operands,\n"
-        "                                    pass_of<I>(host, pass));\n      }\n"),
+        "engine/rank/node_passes.hpp",
+        "      if (both && !idle) {\n",
+        "      if (step.begins >= 0 && Host::has_slices) {\n"
+        "        exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
+        "        host.await_slices();\n      }\n      if (both && !idle) {\n"),
     "losses_of_own_words": (  # each slice makes them of its words
         "engine/rank/rank_core.hpp", "slices.bring_together(device, data, Label{\"vocabulary\"});",
         "static_cast<void>(data);"),
@@ -113,10 +98,10 @@ MUTATIONS = {
         "engine/rank/step_slot.hpp", "static_cast<double>(own.size) / samples_of(own)",
         "1.0 / parts.plan.batching.all_microbatches()"),
     "fork_dropped": (
-        "engine/rank/stage.hpp", "forks, uses.of[n], table.gradient[n], elements,",
-        "forks, uses.of[n] - 1, table.gradient[n], elements,"),
+        "engine/rank/node_passes.hpp", "forks, at(n).uses, table.gradient[n], elements,\n                          r",
+        "forks, at(n).uses - 1, table.gradient[n], elements,\n                          r"),
     "copy_not_summed": (  # each slice goes on with its part of a gradient
-        "engine/rank/slice_exchange.hpp", "begin_slices(table.gradient[n], pass.elements(graph.node[n].out), n,",
+        "engine/rank/slice_exchange.hpp", "begin_slices(table.gradient[n], pass.elements(node.out), n,",
         "begin_slices(table.gradient[n], 0, n,"),
     "mask_of_first_slice": (
         "kernels/host/dropout.hpp", "columns.whole + columns.at[run]", "columns.whole"),
@@ -131,16 +116,17 @@ MUTATIONS = {
         "messages_[i].in, in, o.y, own, {in.row, in.column, {in.size.height - 1, in.size.width}});"),
     "halo_of_last_neighbour": (  # what all send comes to one place
         "ops/tile_routes.hpp", "scratch + route.in_at * numbers", "scratch + routes_.back().in_at * numbers"),
-    "statistics_of_one_tile": ("engine/rank/op_passes.hpp", "if constexpr (OverTiles)", "if constexpr (false)"),
+    "statistics_of_one_tile": ("engine/rank/prepared_op.hpp", "if (rule.tiles)", "if (false)"),
     "gradients_of_one_tile": ("engine/rank/rank_core.hpp", "if (tables.has_tiles && leaf >= 0)", "if (false)"),
     "statistics_of_each_tile": (  # each adds what all have
         "engine/rank/rank_core.hpp", "p < graph.parameters && slices.slice().number > 0", "p < 0"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
         "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first
-        "engine/rank/op_table.hpp", "(node.slices / ranks.count) + node.slice", "(node.slices / ranks.count)"),
+        "engine/rank/op_list.hpp", "(node.slices / slice.count) + node.slice", "(node.slices / slice.count)"),
     "recomputed_without_first": (  # a checkpointed run that begins one node late
-        "engine/rank/stage.hpp", "forward_nodes<begin, End>", "forward_nodes<begin + (End - begin > 1 ? 1 : 0), End>"),
+        "engine/rank/node_passes.hpp", "forward_nodes(host, pass, table, begin, end)",
+        "forward_nodes(host, pass, table, begin + (end - begin > 1 ? 1 : 0), end)"),
     "empty_microbatch_adds": (  # to the gradients of the last step
         "engine/step/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
     "twin_dropped": (  # the middle device of two models sums one of them

@@ -53,6 +53,7 @@ struct DeviceTables {
   std::int64_t weight_elements;
   std::int64_t gradient_elements;
   bool any_replicas;
+  bool several_replicas;
   bool sums_gradients;
   bool sharded_state;
   bool sharded_gradients;
@@ -132,6 +133,7 @@ inline constexpr DeviceTables device_tables{
     .weight_elements = Device::weight_elements,
     .gradient_elements = Device::gradient_elements,
     .any_replicas = Program::any_replicas,
+    .several_replicas = Program::several_replicas,
     .sums_gradients = Device::sums_gradients,
     .sharded_state = Program::sharded_state,
     .sharded_gradients = Program::sharded_gradients,

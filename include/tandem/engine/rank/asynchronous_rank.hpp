@@ -308,11 +308,11 @@ class AsynchronousRank final
   void pack_place(int place) {
     for (int t = 0; t < places.tables(); ++t) {
       if (places.forward(t) == place) {
-        Passes::pack(held, parts_.memory.table(t));
+        parts_.pack(parts_.memory.table(t), Passes::stage);
         return;
       }
       if (places.backward(t) == place) {
-        Passes::pack(held, parts_.memory.backward_table(t));
+        parts_.pack(parts_.memory.backward_table(t), Passes::stage);
         return;
       }
     }

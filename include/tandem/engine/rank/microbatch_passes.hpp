@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include <tandem/engine/rank/rank_parts.hpp>
-#include <tandem/engine/rank/stage.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/rank/walk.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -15,6 +14,16 @@
 #include <tandem/strategy/memory/slot_turns.hpp>
 
 namespace tandem {
+
+/// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
+template <class Program>
+constexpr bool synchronizes(int first, int last) {
+  bool any = false;
+  for (int n = first; n < last; ++n) {
+    any = any || (Program::several_replicas && Program::graph.node[n].synchronizes);
+  }
+  return any;
+}
 
 /// The passes of local stage @p S, with their messages' memory, the input, and the loss.
 /// @tparam Parts  RankParts
@@ -24,7 +33,6 @@ struct MicrobatchPasses {
   using Slot = StepSlot<Parts>;
   using Table = typename Parts::Table;
   static constexpr LocalStage stage = Program::stages.stage[S];
-  using Nodes = Stage<Parts, Program, typename Parts::Backend, stage.first, stage.last>;
   static constexpr bool has_second =
       input_shape<typename Parts::Whole>(1).valid();  ///< of the network
   static constexpr bool in_chunks = Parts::Whole::batching.chunks > 1;
@@ -32,7 +40,7 @@ struct MicrobatchPasses {
   static constexpr bool is_timed =
       input_shape<typename Parts::Whole>(0).timed || input_shape<typename Parts::Whole>(1).timed;
   /// Whether its passes are called for a microbatch without samples, too.
-  static constexpr bool synchronizes = Nodes::synchronizes;
+  static constexpr bool synchronizes = tandem::synchronizes<Program>(stage.first, stage.last);
 
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
   TANDEM_INLINE static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
@@ -63,7 +71,7 @@ struct MicrobatchPasses {
           });
     }
     begin_pass(parts);
-    Nodes::forward(parts, pass, table);
+    parts.forward(pass, table, stage);
     if (generates) {
       parts.memory.carry_nothing(t);
     }
@@ -84,7 +92,7 @@ struct MicrobatchPasses {
   static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
     if (synchronizes && slot.key.training) {
       begin_pass(parts);
-      Nodes::forward(parts, slot.pass(parts, own), table);
+      parts.forward(slot.pass(parts, own), table, stage);
     } else {
       go_through(parts, PassDirection::forward);
     }
@@ -117,12 +125,9 @@ struct MicrobatchPasses {
         parts.gradients.open(parts.device, parts.memory, stage.id);
       }
       begin_pass(parts);
-      Nodes::template backward<Which>(parts, pass, table, own.finishes);
+      parts.backward(pass, table, stage, Which, own.finishes);
     }
   }
-
-  /// After parameters have changed that @p table points to.
-  static void pack(Parts& parts, Table const& table) { Nodes::pack(parts, table); }
 
  private:
   // Where a rank gathers parameters, with and without samples.
@@ -186,12 +191,5 @@ struct MicrobatchPasses {
     }
   }
 };
-
-/// Has the weights of a stage as products read them.
-template <class Parts>
-void pack_stage(Parts& parts, int stage) {
-  at_stage<typename Parts::Program>(
-      stage, [&](auto s) { MicrobatchPasses<Parts, s>::pack(parts, parts.memory.table(0)); });
-}
 
 }  // namespace tandem

@@ -27,7 +27,7 @@
 #include <tandem/engine/prepare/memory_report.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/branch_streams.hpp>
-#include <tandem/engine/rank/node_runs.hpp>
+#include <tandem/engine/rank/node_passes.hpp>
 #include <tandem/engine/rank/pass_pairs.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
@@ -132,18 +132,20 @@ struct RankDevice {
   Pairs pairs_of_rank;
 };
 
-/// What ops ask for.
+/// The ops, and what they ask for.
+template <class Backend>
 struct OpsWants {
+  OpList<Backend> const& list;
   std::vector<OpNeeds> const& needs;
   std::int64_t scratch;
   std::int64_t staged;
   int metrics;  ///< sums of a microbatch besides its loss
 };
 
-/// All memory and communicators, made once, and what a StageHost must have besides ops. Its fields
-/// refer to each other, so it stays where it is.
+/// All memory and communicators, made once: a StageHost. Its fields refer to each other, so it
+/// stays where it is.
 template <class BackendType, class CommunicatorType, RankWay Way>
-struct RankCore {
+struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Backend = BackendType;
   using Communicator = CommunicatorType;
   using T = typename Backend::Scalar;
@@ -157,6 +159,7 @@ struct RankCore {
   using Pairs = typename Parts::Pairs;
   static constexpr RankWay way = Way;
   static constexpr bool has_branches = Way.branches;
+  static constexpr bool has_slices = Way.slices;
   static constexpr bool has_pairs = Way.pairs;
   using States = std::conditional_t<Way.states, CarriedStates<Backend>, NoPart>;
   using ChunkStates = std::conditional_t<Way.chunks, CarriedChunks<Backend>, NoPart>;
@@ -172,9 +175,10 @@ struct RankCore {
       std::conditional_t<Way.slices, SliceSums<Backend, Communicator, Way.in_order>, NoPart>;
 
   TANDEM_COLD RankCore(Parts& parts, DeviceTables const& own, RankOptions const& options,
-                       OpsWants const& ops, Ends const& ends)
+                       OpsWants<Backend> const& ops, Ends const& ends)
       : tables{own},
         needs{ops.needs},
+        passes{tables, ops.list},
         plan{parts.plan_of_rank},
         device{parts.device_of_rank},
         branches{parts.branches_of_rank},
@@ -233,12 +237,19 @@ struct RankCore {
     }
   }
 
-  /// Has the weights of a stage as products read them.
-  virtual void pack(int stage) = 0;
-  /// And of all.
-  void pack() {
+  /// The passes over the nodes of a stage: NodePasses.
+  void forward(PassType const& pass, Table const& table, LocalStage const& stage);
+  void backward(PassType const& pass, Table const& table, LocalStage const& stage,
+                BackwardPart part, int leaf);
+
+  /// Has the weights of a stage, to which @p table points, as products read them.
+  void pack(Table const& table, LocalStage const& stage);
+  /// Those of stage @p id, or of all.
+  void pack(int id = -1) {
     for (LocalStage const& stage : tables.stages) {
-      pack(stage.id);
+      if (id < 0 || stage.id == id) {
+        pack(memory.table(0), stage);
+      }
     }
   }
 
@@ -329,16 +340,16 @@ struct RankCore {
     bucket_ready(bucket, leaf);
   }
 
-  /// What is computed from now on reads in @p data what replicas of a local stage have joined. An
-  /// op that joins over another axis needs its group here.
-  template <Axis A, Joined How>
-    requires(A == Axis::data && How == Joined::sum)
-  void join(std::span<double> data, int stage) { gradients.synchronize(device, data, stage); }
-
-  /// What is computed from now on reads in @p data what each rank that has slices has written.
-  template <Axis A>
-    requires(A == Axis::tensor)
-  void gather(std::span<double> data) { slices.bring_together(device, data, Label{"vocabulary"}); }
+  void join(std::span<double> data, int stage) final { gradients.synchronize(device, data, stage); }
+  void gather(std::span<double> data) final {
+    slices.bring_together(device, data, Label{"vocabulary"});
+  }
+  void join_tiles(std::span<double> data) final {
+    slices.add_up(device, data, Label{"statistics"});
+  }
+  void exchange_tiles(std::span<TileMessage<T> const> messages) final {
+    slices.exchange(device, messages, Label{"tiles"});
+  }
 
   /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
   /// the layers; until they are awaited nothing reads or writes it. One at a time.
@@ -376,13 +387,6 @@ struct RankCore {
     ties.add(device, memory, gradients);
   }
 
-  /// Likewise of numbers that are joined where images are in tiles.
-  void join_tiles(std::span<double> data) { slices.add_up(device, data, Label{"statistics"}); }
-  /// What is computed from now on reads what other tiles have sent.
-  void exchange_tiles(std::span<TileMessage<T> const> messages) {
-    slices.exchange(device, messages, Label{"tiles"});
-  }
-
   /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
   /// of other readers that are sent apart.
   void gather_outgoing(int node, T const* const* forks, int count, std::int64_t elements, T* to) {
@@ -400,6 +404,7 @@ struct RankCore {
 
   DeviceTables const& tables;
   std::vector<OpNeeds> const& needs;  // of each node's op
+  NodePasses<Backend> passes;
   RankPlan& plan;
   Device& device;
   Branching& branches;
@@ -460,5 +465,22 @@ struct RankCore {
             .branches = branches.plan()};
   }
 };
+
+template <class B, class C, RankWay Way>
+void RankCore<B, C, Way>::forward(PassType const& pass, Table const& table,
+                                  LocalStage const& stage) {
+  passes.forward(*this, pass, table, stage);
+}
+
+template <class B, class C, RankWay Way>
+void RankCore<B, C, Way>::backward(PassType const& pass, Table const& table,
+                                   LocalStage const& stage, BackwardPart part, int leaf) {
+  passes.backward(*this, pass, table, stage, part, leaf);
+}
+
+template <class B, class C, RankWay Way>
+void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
+  passes.pack(*this, table, stage);
+}
 
 }  // namespace tandem

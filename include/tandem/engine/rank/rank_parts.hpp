@@ -13,7 +13,7 @@
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
-#include <tandem/engine/rank/op_table.hpp>
+#include <tandem/engine/rank/op_list.hpp>
 #include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/step/feed.hpp>
@@ -32,15 +32,12 @@ class PreparedOps {
   PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
       : loss{output, largest_microbatch},
         metric{output},
-        nodes_{largest_microbatch, threads, slice, device},
-        needs_{nodes_.needs()},
+        nodes_{make_ops(device_tables<Program>, op_types<Program, Backend>, largest_microbatch,
+                        threads, slice, device)},
+        needs_{op_needs(nodes_)},
         largest_microbatch_{largest_microbatch} {}
 
-  /// Of node @p n, as OpTable.
-  template <int I>
-  [[nodiscard]] auto& get(int n) {
-    return nodes_.template get<I>(n);
-  }
+  [[nodiscard]] OpList<Backend> const& nodes() const { return nodes_; }
 
   /// What the op of each node asked for.
   [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
@@ -51,29 +48,14 @@ class PreparedOps {
     if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
       most = std::max(most, metric.scratch_bytes(largest_microbatch_));
     }
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.scratch_bytes);
-    }
-    return most;
-  }
-
-  /// Room for gradients that wait: for all, up to a size at which nothing more is won.
-  [[nodiscard]] std::int64_t staged_bytes() const {
-    constexpr std::int64_t enough = std::int64_t{32} << 20;
-    std::int64_t most = 0;
-    std::int64_t all = 0;
-    for (OpNeeds const& need : needs_) {
-      most = std::max(most, need.staged_bytes);
-      all += need.staged_bytes;
-    }
-    return std::max(most, std::min(all, enough));
+    return std::max(most, most_scratch(needs_));
   }
 
   LossOp<LossType, Backend> loss;
   MetricOpsOf<MetricType, LossType, Backend> metric;
 
  private:
-  OpTable<Program, Backend> nodes_;
+  OpList<Backend> nodes_;
   std::vector<OpNeeds> needs_;
   int largest_microbatch_;
 };
@@ -100,7 +82,6 @@ struct RankOps : protected RankDevice<Backend, Way> {
 
 }  // namespace detail
 
-/// A StageHost.
 /// @tparam ProgramType  a DeviceProgram
 template <class ProgramType, class Backend, class LossType, class MetricType, class Communicator,
           RankWay Way = rank_way<ProgramType, Backend, Communicator>()>
@@ -128,12 +109,9 @@ struct RankParts final
         Core{*this,
              device_tables<Program>,
              options,
-             {this->ops.needs(), this->ops.scratch_bytes(), this->ops.staged_bytes(),
-              metric_sums<MetricType>},
+             {this->ops.nodes(), this->ops.needs(), this->ops.scratch_bytes(),
+              staged_bytes(this->ops.needs()), metric_sums<MetricType>},
              ends(options.rank, connect)} {}
-
-  using Core::pack;
-  void pack(int stage) override { pack_stage(*this, stage); }
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// NodePasses: the passes over the nodes of a stage, each a loop over what NodeStep says.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/mesh.hpp>
+#include <tandem/engine/rank/node_step.hpp>
+#include <tandem/engine/rank/slice_exchange.hpp>
+#include <tandem/graph/graph.hpp>
+#include <tandem/ops/operand_table.hpp>
+#include <tandem/ops/verbs.hpp>
+#include <tandem/strategy/cut/local_stage.hpp>
+#include <tandem/strategy/memory/slot_turns.hpp>
+
+namespace tandem {
+
+/// What passes use and tell: RankCore, or a test's own. A PhaseHost.
+///
+/// bucket_ready(bucket, leaf): its gradients are whole; leaf as in NodePasses::backward().
+/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
+///                        rank keeps its part of them alone.
+/// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
+/// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
+///                        of @p count forks, and goes to @p to, where it is sent from.
+/// branches:              where Host::has_branches, BranchStreams.
+/// Where Host::has_slices, what SliceExchange calls.
+template <class H>
+concept StageHost = requires(H& host, typename H::T const* const* forks, typename H::T* to,
+                             std::int64_t elements, int i) {
+  typename H::PassType;
+  typename H::Table;
+  { H::has_branches&& H::has_slices&& H::uses_parameters } -> std::same_as<bool>;
+  host.device;
+  host.bucket_ready(i, i);
+  host.finish_empty_bucket(i, true, i);
+  host.gather_outgoing(i, forks, i, elements, to);
+};
+
+/// What a backward pass computes.
+enum class BackwardPart { whole, input_gradient, weight_gradient };
+
+/// Where statistics are added over the replicas, a replica without samples has its passes called,
+/// too: it adds zeros, and takes part in every collective in the order of the others.
+template <class Backend>
+class NodePasses {
+ public:
+  using PassType = Pass<typename Backend::Device>;
+  using Table = OperandTable<typename Backend::Scalar, typename Backend::Master>;
+
+  TANDEM_COLD NodePasses(DeviceTables const& tables, OpList<Backend> const& ops)
+      : tables_{tables}, steps_{node_steps(tables, ops)} {}
+
+  template <StageHost Host>
+  void forward(Host& host, PassType const& pass, Table const& table,
+               LocalStage const& stage) const {
+    [[maybe_unused]] auto const scope = returning(host);
+    forward_nodes(host, pass, table, stage.first, stage.last);
+  }
+
+  /// What was not kept is computed again, run by run, and then goes backward, both gradients at
+  /// once.
+  /// @param leaf  the leaf that this microbatch finishes, or -1
+  template <StageHost Host>
+  void backward(Host& host, PassType const& pass, Table const& table, LocalStage const& stage,
+                BackwardPart part, int leaf) const {
+    [[maybe_unused]] auto const scope = returning(host);
+    if (part == BackwardPart::input_gradient) {
+      backward_nodes<BackwardPart::input_gradient>(host, pass, table, stage.first, stage.last,
+                                                   leaf);
+    } else if (part == BackwardPart::weight_gradient) {
+      backward_nodes<BackwardPart::weight_gradient>(host, pass, table, stage.first, stage.last,
+                                                    leaf);
+    } else if (tables_.segments[stage.first] < 0) {
+      backward_nodes<BackwardPart::whole>(host, pass, table, stage.first, stage.last, leaf);
+    } else {
+      recompute_and_back(host, pass, table, stage, leaf);
+    }
+  }
+
+  /// After parameters have changed.
+  template <StageHost Host>
+  void pack(Host& host, Table const& table, LocalStage const& stage) const {
+    for (int n = stage.first; n < stage.last; ++n) {
+      if (NodeStep<Backend> const& step = at(n); step.op != nullptr && step.op->packs) {
+        if constexpr (Host::uses_parameters) {
+          if (!tables_.sharded_parameters) {  // of these none packs
+            host.use_parameters(n, PassDirection::forward);
+          }
+        }
+        step.op->pack(table.operands[n], host.device);
+      }
+    }
+    if constexpr (requires { Verbs<Backend>::finish_packing(host.device); }) {
+      Verbs<Backend>::finish_packing(host.device);
+    }
+  }
+
+ private:
+  [[nodiscard]] NodeStep<Backend> const& at(int n) const {
+    return steps_[static_cast<std::size_t>(n)];
+  }
+  [[nodiscard]] int number(NodeStep<Backend> const* step) const {
+    return static_cast<int>(step - steps_.data());
+  }
+  // Whether each node is to be told of, or none has samples.
+  template <class Host>
+  static bool tells(PassType const& pass) {
+    return Host::uses_parameters || Host::has_branches || pass.batch == 0;
+  }
+
+  template <class Host>
+  void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
+                     int last) const {
+    if (tells<Host>(pass)) {
+      for (int n = first; n < last; ++n) {
+        forward_node(host, pass, table, n);
+      }
+      return;
+    }
+    NodeStep<Backend> const* const end = steps_.data() + last;
+    auto const* operands = table.operands + first;
+    for (NodeStep<Backend> const* step = steps_.data() + first; step != end; ++step, ++operands) {
+      if (step->plain_forward) {
+        step->op->forward(host, *operands, pass);
+      } else if (!step->idle_forward) {
+        forward_node(host, pass, table, number(step));
+      }
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void forward_node(Host& host, PassType const& pass, Table const& table,
+                                    int n) const {
+    NodeStep<Backend> const& step = at(n);
+    if constexpr (Host::uses_parameters) {
+      host.use_parameters(n, PassDirection::forward);
+    }
+    if constexpr (Host::has_branches) {
+      host.branches.begin_forward(host.device, n);
+    }
+    if (step.of_source && pass.position > 0) {
+      return;  // what came with the first row still holds
+    }
+    if (step.op != nullptr && !is_idle(step, pass)) {
+      step.op->forward(host, table.operands[n], seen(host, pass, step));
+    }
+    if constexpr (Host::has_slices) {
+      if (step.collective) {
+        exchange(host, all_rows(pass, step), table, n).forward();
+      }
+    }
+    if constexpr (Host::has_branches) {
+      host.branches.end_forward(host.device, n);
+    }
+  }
+
+  // Nodes in descending order.
+  template <BackwardPart Part, class Host>
+  void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
+                      int leaf) const {
+    if (tells<Host>(pass)) {
+      for (int n = last - 1; n >= first; --n) {
+        tell_and_back(host, pass, table, n, Part, leaf);
+      }
+      return;
+    }
+    NodeStep<Backend> const* const end = steps_.data() + first;
+    auto const* operands = table.operands + last;
+    for (NodeStep<Backend> const* step = steps_.data() + last; step != end;) {
+      --step;
+      --operands;
+      if (!step->plain_backward) {
+        backward_node(host, pass, table, number(step), Part, leaf);
+        continue;
+      }
+      if (Part != BackwardPart::weight_gradient && step->input_gradient) {
+        step->op->input_gradient(host, *operands, pass);
+      }
+      if (Part != BackwardPart::input_gradient && step->weight_gradient) {
+        step->op->weight_gradient(host, *operands, pass);
+        if (step->closes >= 0) {
+          host.bucket_ready(step->closes, leaf);
+        }
+      }
+    }
+  }
+  template <class Host>
+  void recompute_and_back(Host& host, PassType const& pass, Table const& table,
+                          LocalStage const& stage, int leaf) const {
+    for (int end = stage.last; end > stage.first;) {
+      int begin = end - 1;
+      while (begin > stage.first && tables_.segments[begin - 1] == tables_.segments[end - 1]) {
+        --begin;
+      }
+      forward_nodes(host, pass, table, begin, end);
+      backward_nodes<BackwardPart::whole>(host, pass, table, begin, end, leaf);
+      end = begin;
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void tell_and_back(Host& host, PassType const& pass, Table const& table, int n,
+                                     BackwardPart part, int leaf) const {
+    if constexpr (Host::uses_parameters) {
+      if (tables_.sharded_parameters) {
+        host.use_parameters(n, PassDirection::backward);
+      }
+    }
+    if constexpr (Host::has_branches) {
+      host.branches.begin_backward(host.device, n);
+    }
+    backward_node(host, pass, table, n, part, leaf);
+    if constexpr (Host::has_branches) {
+      // A bucket of which a part is a branch's is whole when all branches are.
+      if (host.branches.end_backward(host.device, n) && part != BackwardPart::input_gradient) {
+        for (int m = host.branches.last(n); m >= n; --m) {
+          close_bucket(host, pass, leaf, at(m).closes);
+        }
+      }
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void backward_node(Host& host, PassType const& pass, Table const& table, int n,
+                                     BackwardPart part, int leaf) const {
+    NodeStep<Backend> const& step = at(n);
+    if (!step.needs_gradient) {
+      return;
+    }
+    bool const both = step.both && part == BackwardPart::whole;
+    bool const idle = step.op == nullptr || is_idle(step, pass);
+    if (part != BackwardPart::weight_gradient) {
+      if (step.adds_forks && pass.batch > 0) {
+        add_forks(host, seen(host, pass, step), table, n);
+      }
+      if constexpr (Host::has_slices) {
+        if (step.collective) {
+          exchange(host, all_rows(pass, step), table, n).backward(step.uses, step.input_gradient);
+        }
+      }
+      if (both && !idle) {
+        step.op->both_gradients(table.operands[n], seen(host, pass, step));
+      } else if (step.input_gradient && !idle) {
+        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));
+      }
+      if constexpr (Host::has_slices) {
+        if (step.begins >= 0) {
+          exchange(host, all_rows(pass, step), table, step.begins).begin();
+        }
+      }
+    }
+    if (part != BackwardPart::input_gradient) {
+      if (step.weight_gradient && !both && !idle) {
+        step.op->weight_gradient(host, table.operands[n], seen(host, pass, step));
+      }
+      if constexpr (Host::has_branches) {
+        if (host.branches.inside(n)) {
+          return;
+        }
+      }
+      close_bucket(host, pass, leaf, step.closes);
+    }
+  }
+
+  template <class Host>
+  static void close_bucket(Host& host, PassType const& pass, int leaf, int bucket) {
+    if (bucket < 0) {
+      return;
+    }
+    if (pass.batch == 0) {
+      host.finish_empty_bucket(bucket, pass.accumulate, leaf);
+    } else {
+      host.bucket_ready(bucket, leaf);
+    }
+  }
+
+  // The gradient of a node's output from those that its readers gave it.
+  template <class Host>
+  void add_forks(Host& host, PassType const& pass, Table const& table, int n) const {
+    Node const& node = tables_.graph.node[n];
+    auto const* const forks = table.forks + table.first_fork[n];
+    std::int64_t const elements = pass.elements(node.out);
+    if (node.kind == NodeKind::receive) {
+      host.gather_outgoing(n, forks, at(n).uses, elements, table.gradient[n]);
+    } else {
+      Verbs<Backend>::sum(pass.device, forks, at(n).uses, table.gradient[n], elements,
+                          rounding_of(node));
+    }
+  }
+
+  // Where nothing is joined with other ranks no such pass is called.
+  static bool is_idle(NodeStep<Backend> const& step, PassType const& pass) {
+    return pass.batch == 0 && !step.phased;
+  }
+
+  // As a node's op sees it: with the time of its own clock, a source that is whole, a rank's rows.
+  template <class Host>
+  static PassType seen([[maybe_unused]] Host& host, PassType const& pass,
+                       NodeStep<Backend> const& step) {
+    if constexpr (Host::has_slices) {
+      if (step.dealt_rows) {
+        return all_rows(pass, step).on_rows(host.slices.slice());
+      }
+    }
+    return all_rows(pass, step);
+  }
+  // The same where ranks that share layers have all rows.
+  static PassType all_rows(PassType const& pass, NodeStep<Backend> const& step) {
+    if (step.clock != 0) {
+      return pass.on_clock(step.clock);
+    }
+    return step.of_source ? pass.whole() : pass;
+  }
+
+  template <class Host>
+  SliceExchange<Host> exchange(Host& host, PassType const& pass, Table const& table, int n) const {
+    return {host, tables_.graph.node[n], n, pass, table};
+  }
+
+  template <class Host>
+  static auto returning([[maybe_unused]] Host& host) {
+    if constexpr (Host::has_branches) {
+      return typename Host::Branching::Return{host.device};
+    } else {
+      return 0;
+    }
+  }
+
+  DeviceTables const& tables_;
+  std::vector<NodeStep<Backend>> steps_;
+};
+
+}  // namespace tandem

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// PreparedOp: the op of a node, whatever its type. What runs an op's passes is compiled for that
+/// type, not for each network; phases are run one after another, with the other ranks.
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include <tandem/core/config.hpp>
+#include <tandem/ops/concepts.hpp>
+#include <tandem/ops/op.hpp>
+#include <tandem/ops/phases.hpp>
+#include <tandem/ops/tile_message.hpp>
+#include <tandem/ops/verbs.hpp>
+
+namespace tandem {
+
+/// What the phases of an op ask of a rank. What is computed from then on reads the result.
+template <class T>
+class PhaseHost {
+ public:
+  /// @p data becomes its sum over the replicas of a local stage.
+  virtual void join(std::span<double> data, int stage) = 0;
+  /// Each of the ranks that share layers has written its own part of @p data, and all get all.
+  virtual void gather(std::span<double> data) = 0;
+  /// @p data becomes its sum over the ranks that have tiles of the same images.
+  virtual void join_tiles(std::span<double> data) = 0;
+  /// Sends to other tiles, and has what they have sent.
+  virtual void exchange_tiles(std::span<TileMessage<T> const> messages) = 0;
+
+ protected:
+  ~PhaseHost() = default;
+};
+
+/// Over which ranks the phases of a node join what they have.
+struct PhaseRule {
+  int stage = 0;          ///< the local stage of the node
+  bool always = false;    ///< also in an evaluation; else that joins nothing
+  bool replicas = false;  ///< over those that share this rank's part of the model
+  bool tiles = false;     ///< over those that have the other tiles of its images
+};
+
+/// How the passes of an op are run.
+enum class OpWay {
+  whole,     ///< one call each
+  phased,    ///< its phases, also of a microbatch without samples
+  exchange,  ///< of pixels: two calls, between which the engine sends what there is to send
+};
+
+/// What is called of the ops of one type: no more is compiled.
+struct OpCalls {
+  OpWay way = OpWay::whole;
+  bool input_gradient = false;
+  bool weight_gradient = false;
+};
+
+template <class Backend>
+class PreparedOp {
+ public:
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Host = PhaseHost<typename Backend::Scalar>;
+
+  PreparedOp(bool joins_gradients, bool packs_weights)
+      : gives_both{joins_gradients}, packs{packs_weights} {}
+  PreparedOp(PreparedOp const&) = delete;
+  PreparedOp& operator=(PreparedOp const&) = delete;
+  virtual ~PreparedOp() = default;
+
+  [[nodiscard]] virtual OpNeeds needs() = 0;
+  virtual void forward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  virtual void input_gradient(Host& host, OperandsOf<Backend> const& operands,
+                              PassType const& pass) = 0;
+  virtual void weight_gradient(Host& host, OperandsOf<Backend> const& operands,
+                               PassType const& pass) = 0;
+  virtual void both_gradients(OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  virtual void pack(OperandsOf<Backend> const& operands, Device& device) = 0;
+
+  bool const gives_both;  ///< see JointOp
+  bool const packs;       ///< see PackingOp
+};
+
+namespace detail {
+
+/// Runs phases.
+template <class O, class Backend>
+struct PhaseRun {
+  O& op;
+  PhaseRule const& rule;
+  PhaseHost<typename Backend::Scalar>& host;
+  OperandsOf<Backend> const& operands;
+  Pass<typename Backend::Device> const& pass;
+
+  template <class... Phase>
+  void operator()(Phases<Phase...> /*phases*/) const {
+    (run(Phase{}), ...);
+  }
+
+ private:
+  template <auto Run>
+  void run(Compute<Run> /*phase*/) const {
+    if (pass.batch > 0) {
+      (op.*Run)(operands, pass);
+    }
+  }
+  template <Axis A, Joined How, auto Data>
+  void run(Collective<A, How, Data> /*phase*/) const {
+    static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
+    std::span<double> const data = (op.*Data)(operands);
+    if (pass.batch == 0) {
+      Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
+    }
+    if (rule.tiles) {
+      host.join_tiles(data);
+    }
+    if (rule.replicas) {
+      host.join(data, rule.stage);
+    }
+  }
+  template <Axis A, auto Data>
+  void run(Gather<A, Data> /*phase*/) const {
+    static_assert(A == Axis::tensor, "PhaseHost gathers along no other axis");
+    host.gather((op.*Data)(operands, pass));
+  }
+};
+
+}  // namespace detail
+
+template <class O, class Backend, OpCalls Calls>
+class OpOf final : public PreparedOp<Backend> {
+  using Base = PreparedOp<Backend>;
+  using typename Base::Device;
+  using typename Base::Host;
+  using typename Base::PassType;
+  using Own = OperandsOf<Backend>;
+  static constexpr OpWay way = Calls.way;
+  static constexpr bool joint = Calls.input_gradient && Calls.weight_gradient &&
+                                way == OpWay::whole &&
+                                requires(O & op, Own const& own, PassType const& pass) {
+    op.both_gradients(own, pass);
+  };
+  static constexpr bool packing = requires(O & op, Own const& own, Device& device) {
+    op.pack(own, device);
+  };
+
+ public:
+  TANDEM_COLD OpOf(OpSetup const& setup, Device& device, PhaseRule const& rule)
+      : Base{joint, packing}, rule_{rule}, op_{make(setup, device)} {}
+
+  [[nodiscard]] TANDEM_COLD OpNeeds needs() override { return op_.needs(); }
+
+  void forward(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (way == OpWay::exchange) {
+      op_.begin_forward(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_forward(own, pass);
+    } else {
+      if constexpr (way == OpWay::phased) {
+        if (rule_.always || pass.training) {
+          return phases(host, own, pass)(typename O::ForwardPhases{});
+        }
+      }
+      op_.forward(own, pass);
+    }
+  }
+  void input_gradient(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (!Calls.input_gradient) {
+      return;
+    } else if constexpr (way == OpWay::exchange) {
+      op_.begin_input_gradient(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_input_gradient(own, pass);
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::InputGradientPhases{});
+    } else {
+      op_.input_gradient(own, pass);
+    }
+  }
+  void weight_gradient(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (!Calls.weight_gradient) {
+      return;
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::WeightGradientPhases{});
+    } else {
+      op_.weight_gradient(own, pass);
+    }
+  }
+  void both_gradients(Own const& own, PassType const& pass) override {
+    if constexpr (joint) {
+      op_.both_gradients(own, pass);
+    }
+  }
+  void pack(Own const& own, Device& device) override {
+    if constexpr (packing) {
+      op_.pack(own, device);
+    }
+  }
+
+ private:
+  // Some ops need no device to be prepared.
+  TANDEM_COLD static O make(OpSetup const& setup, Device& device) {
+    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
+      return O{setup, device};
+    } else {
+      return O{setup};
+    }
+  }
+  detail::PhaseRun<O, Backend> phases(Host& host, Own const& own, PassType const& pass) {
+    return {op_, rule_, host, own, pass};
+  }
+
+  PhaseRule rule_;
+  O op_;
+};
+
+template <class Backend>
+using OpPointer = std::unique_ptr<PreparedOp<Backend>>;
+
+/// Prepares the op of a node.
+template <class Backend>
+using OpFactory = OpPointer<Backend> (*)(OpSetup const&, typename Backend::Device&,
+                                         PhaseRule const&);
+
+template <class O, class Backend, OpCalls Calls>
+TANDEM_COLD OpPointer<Backend> make_op(OpSetup const& setup, typename Backend::Device& device,
+                                       PhaseRule const& rule) {
+  return std::make_unique<OpOf<O, Backend, Calls>>(setup, device, rule);
+}
+
+}  // namespace tandem
