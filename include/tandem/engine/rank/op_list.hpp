@@ -137,6 +137,7 @@ constexpr OpFactory<Backend> op_factory() {
   constexpr Node const& node = Device::graph.node[op_groups<Device>.first[G]];
   using Own =
       typename SelectOp<node.kind, op_of(node), typename Device::Network, Backend, node.leaf>::type;
+  static_assert(sizeof(Own) > 0);  // a layer without kernels says so here, in few lines
   return make_op<Own, Backend, op_groups<Device>.calls[G]>;
 }
 
