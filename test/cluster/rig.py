@@ -116,10 +116,12 @@ class Run:
         """
         self.mark = f"TANDEM_RIG={os.getpid()}-{name}"
         self.file = tempfile.NamedTemporaryFile(mode="r", prefix="tandem-rig-notes-")
+        self.sessions = tempfile.TemporaryDirectory(prefix="tandem-mpi-", ignore_cleanup_errors=True)  # mpirun's own
         key, value = self.mark.split("=")
         own = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
-                   OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self", TANDEM_RIG_NOTES=self.file.name)
+                   OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self", TANDEM_RIG_NOTES=self.file.name,
+                   OMPI_MCA_orte_tmpdir_base=self.sessions.name)
         own.update({key: value}, **(env or {}))
         command = [options.program, *map(str, words)]
         if processes > 0:
@@ -190,6 +192,7 @@ class Run:
             os.close(descriptor)
         out, said = map(read_back, (self.said, self.errors))
         self.file.close()
+        self.sessions.cleanup()
         check(hung != "program", f"its processes had not ended after {LIMIT:.0f} s\n{out}{said}")
         check(not left, f"processes are left over: {left}\n{out}{said}")
         return self.process.returncode, out, said, hung
