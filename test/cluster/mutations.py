@@ -38,6 +38,10 @@ MUTATIONS = {
         "comm/lifeline/lifeline.hpp", "peer.is_done = true;\n  }\n}", "peer.is_done = false;\n  }\n}", (LIFELINE_TEST,)),
     "who_left_is_not_missed": (  # by those who go on
         "comm/lifeline/lifeline.hpp", "if (left.works < works) {", "if (false) {", (LIFELINE_TEST,)),
+    "options_may_differ": (
+        "train/agreement.hpp", "  if (options.world.processes > 1) {\n", "  if (false) {\n", ("rig", "--only", "option")),
+    "calls_may_differ": (
+        "train/agreement.hpp", "  if (world.processes > 1) {\n", "  if (false) {\n", ("rig", "--only", "call")),
     "exit_is_not_told": (
         "comm/mpi/session.hpp", "        if (!one.call(one.context)) {", "        if (false) {", ("rig", "--only", "quit")),
     "answers_stay_between": (  # in a tree

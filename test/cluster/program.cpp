@@ -2,11 +2,13 @@
 // Trains a small network from the newest checkpoint on, and fails where it is told to.
 //   program STRATEGY FOLDER [FAULT PROCESS PLACE CALL]
 // FAULT is kill, stop, throw, exit (_exit), quit (std::exit), leave (it returns from main, with all
-// in order), term, slow or none; PLACE is forward, backward, data, step,
-// world (before its Trainer) or start (before MPI); CALL counts what comes there. It prints the
-// state that it ends with, or why it ends, and does so by run()'s exit codes. What the rig must
-// know beside that it writes to the file TANDEM_RIG_NOTES, a line each: "begin PROCESS PID", "fault
-// PROCESS NANOSECONDS" of CLOCK_MONOTONIC, "training PROCESS 0", "end PROCESS STATUS".
+// in order), term, slow or none; PLACE is forward, backward, data, step, world (before its Trainer)
+// or start (before MPI); CALL counts what comes there. FAULT option gives the process another
+// option, which PLACE names; FAULT call lets it make the call that PLACE names before the CALLth
+// epoch, or train() another way, or stop train() at a step. It prints the state that it ends with,
+// or why it ends, and does so by run()'s exit codes. What the rig must know beside that it writes
+// to the file TANDEM_RIG_NOTES, a line each: "begin PROCESS PID", "fault PROCESS NANOSECONDS" of
+// CLOCK_MONOTONIC, "training PROCESS 0", "end PROCESS STATUS".
 
 #include <tandem/mpi.hpp>
 
@@ -25,11 +27,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <variant>
 
 namespace td = tandem;
 
@@ -62,19 +66,19 @@ struct Fault {
   int process = -1;
   int call = 0;
   std::atomic<int> calls = 0;
-  bool leaves = false;  ///< the program is to stop here and now
 
   /// @param own  -1: whoever asks is not yet known to MPI
-  void at(std::string_view here, int own) {
+  /// @returns whether the program itself is to do it now
+  bool at(std::string_view here, int own) {
     if (what == "none" || place != here || (own >= 0 && own != process) || ++calls < call) {
-      return;
+      return false;
     }
     if (what == "slow") {
       std::this_thread::sleep_for(std::chrono::milliseconds{calls < call + 4 ? 300 : 0});
-      return;
+      return false;
     }
     if (calls > call) {
-      return;
+      return false;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds{600});  // a sign of life says where
     note("fault", nanoseconds());
@@ -88,11 +92,10 @@ struct Fault {
       ::_exit(0);
     } else if (what == "quit") {
       std::exit(0);
-    } else if (what == "leave") {
-      leaves = true;
     } else if (what == "throw") {
       throw std::runtime_error{"the fuse has blown"};
     }
+    return what == "leave" || what == "option" || what == "call";
   }
 };
 Fault fault;
@@ -122,7 +125,7 @@ class Data {
  public:
   using Target = std::int32_t;
 
-  std::int64_t size() const { return 40; }
+  std::int64_t size() const { return samples; }
   td::Shape shape() const { return td::image_shape(3, 6, 6); }
   int targets() const { return 1; }
   void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
@@ -133,30 +136,92 @@ class Data {
     }
     y[0] = static_cast<Target>(index % 5);
   }
+
+  std::int64_t samples = 40;
 };
+
+using Options = td::TrainerOptions;
+
+/// What one process alone has; the last four change no number.
+std::map<std::string, void (*)(Options&)> const other_options{
+    {"batch", [](Options& o) { o.batch = 16; }},
+    {"optimizer", [](Options& o) { o.optimizer = td::Adam{}; }},
+    {"optimizer.learning_rate",
+     [](Options& o) { std::get<td::Sgd>(o.optimizer).learning_rate = 0.1F; }},
+    {"optimizer.momentum", [](Options& o) { std::get<td::Sgd>(o.optimizer).momentum = 0.0F; }},
+    {"schedule", [](Options& o) { o.schedule = td::Cosine{.steps = 15}; }},
+    {"clip_norm", [](Options& o) { o.clip_norm = 2.0; }},
+    {"clip_value", [](Options& o) { o.clip_value = 2.0; }},
+    {"loss_scaling.initial", [](Options& o) { o.loss_scaling = {.initial = 1024.0}; }},
+    {"groups", [](Options& o) { o.groups = {{.pattern = "*"}}; }},
+    {"average.decay", [](Options& o) { o.average.decay = 0.5; }},
+    {"seed", [](Options& o) { o.seed = 9; }},
+    {"shuffle", [](Options& o) { o.shuffle = false; }},
+    {"drop_last", [](Options& o) { o.drop_last = true; }},
+    {"checkpoints", [](Options& o) { o.checkpoints = {}; }},
+    {"checkpoints.every_steps", [](Options& o) { o.checkpoints.every_steps = 3; }},
+    {"checkpoints.on_signals", [](Options& o) { o.checkpoints.on_signals = true; }},
+    {"checkpoints.keep", [](Options& o) { o.checkpoints.keep = 1; }},
+    {"threads_per_device", [](Options& o) { o.threads_per_device = 2; }},
+    {"loader_threads", [](Options& o) { o.loader_threads = 2; }},
+    {"timeout", [](Options& o) { o.timeout += std::chrono::seconds{1}; }}};
+
+/// What one process alone asks of its trainer, or is to ask of train() itself.
+void call_alone(auto& trainer, std::string const& path, Data& data, td::Epoch& epoch) {
+  std::string const& call = fault.place;
+  if (call == "save()") {
+    trainer.save(path);
+  } else if (call == "save_in()") {
+    trainer.save_in(path);
+  } else if (call == "load()") {
+    trainer.load(path);
+  } else if (call == "resume()") {
+    trainer.resume();
+  } else if (call == "evaluate()") {
+    trainer.evaluate(data);
+  } else if (call == "predict()") {
+    trainer.predict(data);
+  } else if (call == "the learning rate") {
+    trainer.set_learning_rate(0.25);
+  } else if (call == "the number of samples") {
+    data.samples = 39;
+  } else if (call == "the epoch of the call") {
+    epoch.index = 7;
+  }
+}
 
 template <class Strategy>
 void train(td::World const& world, std::string const& folder) {
-  td::Trainer<Net, Strategy, td::OverMpi<td::Host>> trainer{
-      {.batch = 8,
-       .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
-       .threads_per_device = 1,
-       .timeout = std::chrono::seconds{2},
-       .checkpoints = {.folder = folder, .every_steps = 2, .on_signals = fault.what == "term"},
-       .world = world}};
+  Options options{
+      .batch = 8,
+      .optimizer = td::Sgd{.learning_rate = 0.05F, .momentum = 0.9F},
+      .threads_per_device = 1,
+      .timeout = std::chrono::seconds{2},
+      .checkpoints = {.folder = folder, .every_steps = 2, .on_signals = fault.what == "term"},
+      .world = world};
+  if (fault.what == "option" && fault.place != "strategy" && fault.at(fault.place, world.process)) {
+    other_options.at(fault.place)(options);
+  }
+  td::Trainer<Net, Strategy, td::OverMpi<td::Host>> trainer{options};
   trainer.resume();
   char const* const slowly = std::getenv("TANDEM_RIG_STEP_MS");
+  bool leaves = false;
   for (auto epoch : td::epochs(3)) {
-    trainer.train(Data{}, epoch, [&](td::StepReport const& report) {
+    Data data;
+    if (fault.what == "call" && fault.place != "step" && fault.at(fault.place, world.process)) {
+      call_alone(trainer, folder + "/alone", data, epoch);
+    }
+    trainer.train(data, epoch, [&](td::StepReport const& report) {
       if (report.step == 2 && world.process == 0) {
         note("training", 0);
       }
-      fault.at("step", world.process);
+      bool const stops = fault.at("step", world.process);
+      leaves = stops && fault.what == "leave";
       std::this_thread::sleep_for(
           std::chrono::milliseconds{slowly != nullptr ? std::atoi(slowly) : 0});
-      return fault.leaves ? td::AfterStep::stop : td::AfterStep::go_on;
+      return stops ? td::AfterStep::stop : td::AfterStep::go_on;
     });
-    if (fault.leaves) {
+    if (leaves) {
       return;
     }
   }
@@ -221,7 +286,7 @@ int main(int argc, char** argv) try {
   ::on_exit([](int status, void*) { note("end", status); }, nullptr);  // before MPI is ended
   enter_network();
   fault.at("world", world.process);
-  if (strategy == "data") {
+  if ((strategy == "data") != fault.at("strategy", world.process)) {
     train<td::DataParallel<4, td::Reproducible<>>>(world, folder);
   } else {
     train<td::Pipeline<td::OneFOneB, 4, td::Split<2>, td::Split<2>, td::Split<3>, td::Split<3>>>(

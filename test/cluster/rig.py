@@ -10,6 +10,9 @@ the right process and, where it was told, the action; and what was saved loads o
 the bits of the run that nothing disturbed. Where mpirun itself does not end although its processes have, or has ended one
 before it could say why, that is counted apart.
 
+Instead of failing, the process may have another option or make another call than the others. Then all say at once what
+differs, with both values and whose they are, end with status 1, and have saved nothing of it.
+
 On top of the 3 s a process has what it takes to end, WORK seconds of a CPU, as long as they take meanwhile: a heartbeat, some
 work ten times a second in a process of its own, says how much longer work takes by the clock than by the CPU's time.
 """
@@ -41,7 +44,20 @@ SIGNALLED = ("kill", "stop", "throw", "exit")
 ORDERLY = ("quit", "leave")  # std::exit, and a return from main, while the others go on
 CUTS = ("cut-to", "cut-from", "cut-both")  # of the lifeline
 NETS = ("net-to", "net-from", "net-both")  # of MPI's data, and the lifeline where it takes that way
-FAULTS = (*SIGNALLED, *ORDERLY, "term", "slow", "clock", "full-disk", *CUTS, *NETS)
+# fault → what differs → (what three processes have, what one has), or a regular expression of what is said; None: it may differ
+DIFFERS = {
+    "option": {
+        "batch": (8, 16), "optimizer": ("Sgd", "Adam"), "optimizer.learning_rate": (0.05, 0.1), "optimizer.momentum": (0.9, 0),
+        "schedule": ("Constant", "Cosine"), "clip_norm": (0, 2), "clip_value": (0, 2), "loss_scaling.initial": (0, 1024),
+        "groups": (0, 1), "average.decay": (0, 0.5), "seed": (0, 9), "shuffle": ("true", "false"), "drop_last": ("false", "true"),
+        "checkpoints": ("given", "not given"), "checkpoints.every_steps": (2, 3), "checkpoints.on_signals": ("false", "true"),
+        "checkpoints.keep": None, "threads_per_device": None, "loader_threads": None, "timeout": None,
+        "strategy": "have Trainers of other strategies, ranks or processes; start one program"},
+    "call": {
+        **{call: ("train()", call) for call in ("save()", "save_in()", "load()", "resume()", "evaluate()", "predict()")},
+        "the learning rate": (0.05000000074505806, 0.25), "the number of samples": (40, 39), "the epoch of the call": ("{}", 7),
+        "step": "since they have made different calls; let all|did not send a message for rank .* within 2 s"}}  # train() stops
+FAULTS = (*SIGNALLED, *ORDERLY, "term", "slow", "clock", "full-disk", *CUTS, *NETS, *DIFFERS)
 UNHARMED = ("slow", "clock", "full-disk")
 DONE, ERROR, PEER_FAILED, START_AGAIN = 0, 1, 70, 75  # of ExitCode
 SILENT = "is silent: stopped, frozen or cut off"
@@ -68,12 +84,31 @@ class Case:
         places = ["forward", "backward", "step"] + (["start", "world"] if self.fault in SIGNALLED else [])
         self.place = draw.choice(places) if self.fault != "leave" else "step"
         self.call = 1 if self.place in ("start", "world") else draw.randrange(3, 11)
+        if self.fault in DIFFERS:
+            self.place = draw.choice(list(DIFFERS[self.fault]))
+            self.call = 1 if self.fault == "option" else draw.choice((3, 4, 6, 7, 8, 9) if self.place == "step" else (1, 2, 3))
+        self.differs = DIFFERS.get(self.fault, {}).get(self.place)
+        if (self.strategy, self.place) == ("data", "save()"):  # each process has all that it saves
+            self.differs = None
+        self.unharmed = self.fault in UNHARMED or (self.fault in DIFFERS and self.differs is None)
         self.resumes_on = draw.choice((0, 2, 4))
         self.with_lifeline = draw.choice((False, True))  # of NETS
 
     def __str__(self):
         return (f"seed {self.seed}: {self.strategy}, {self.fault} of process {self.process} at {self.place} {self.call}, "
                 f"resumed by {self.resumes_on}")
+
+    def sentence(self):
+        """A regular expression of what all processes say where one differs."""
+        if isinstance(self.differs, str):
+            return self.differs
+        others = "{}, {} and {}".format(*(p for p in range(PROCESSES) if p != self.process))
+        ends = [f"{self.differs[0]} in processes {others}", f"{self.differs[1]} in process {self.process}"]
+        first, second = ends if self.process > 0 else reversed(ends)
+        name = ("the number of " if self.place == "groups" else "") + f"TrainerOptions::{self.place}"
+        if self.fault == "call":
+            name = "the call of the trainer" if "()" in self.place else f"train(): {self.place}"
+        return "^" + re.escape(f"{name} is {first}, but {second}; ".format(self.call - 1))
 
 
 class Heartbeat:
@@ -116,10 +151,12 @@ class Run:
         """
         self.mark = f"TANDEM_RIG={os.getpid()}-{name}"
         self.file = tempfile.NamedTemporaryFile(mode="r", prefix="tandem-rig-notes-")
+        self.sessions = tempfile.TemporaryDirectory(prefix="tandem-mpi-", ignore_cleanup_errors=True)  # mpirun's own
         key, value = self.mark.split("=")
         own = dict(os.environ, OMP_NUM_THREADS="1", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                    OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_hwloc_base_binding_policy="none",
-                   OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self", TANDEM_RIG_NOTES=self.file.name)
+                   OMPI_MCA_mpi_yield_when_idle="1", OMPI_MCA_btl="vader,self", TANDEM_RIG_NOTES=self.file.name,
+                   OMPI_MCA_orte_tmpdir_base=self.sessions.name)
         own.update({key: value}, **(env or {}))
         command = [options.program, *map(str, words)]
         if processes > 0:
@@ -190,6 +227,7 @@ class Run:
             os.close(descriptor)
         out, said = map(read_back, (self.said, self.errors))
         self.file.close()
+        self.sessions.cleanup()
         check(hung != "program", f"its processes had not ended after {LIMIT:.0f} s\n{out}{said}")
         check(not left, f"processes are left over: {left}\n{out}{said}")
         return self.process.returncode, out, said, hung
@@ -326,14 +364,19 @@ def judge_ends(case, run, heart, since):
     dead = case.fault in ("kill", "stop", "exit")
     own = {"throw": ERROR, "term": START_AGAIN, "exit": None, "kill": None, "quit": DONE, "leave": DONE}.get(case.fault, PEER_FAILED)
     others = START_AGAIN if case.fault == "term" else PEER_FAILED
+    if case.fault in DIFFERS:
+        own = others = ERROR
+    by_size = isinstance(case.differs, str)  # of what they exchange: some see it, or the time-out says it
     for p in range(PROCESSES):
         status = run.notes["end"].get(p)  # None: a signal has ended it
         wanted = own if p == case.process else others
         by_launcher = status is None and case.fault != "term"
-        check(status == wanted or by_launcher, f"process {p} has ended with {status}, not {wanted}")
+        of_another = by_size and status == PEER_FAILED
+        check(status == wanted or by_launcher or of_another, f"process {p} has ended with {status}, not {wanted}")
     ends = {p: at for p, at in run.ended.items() if not (dead and p == case.process)}
     last = max(ends.values(), default=since)
-    limit = (START_TIME_OUT if case.place == "start" else 0 if case.fault in ORDERLY else TIME_OUT) + GRACE
+    at_once = case.fault in ORDERLY or (case.fault in DIFFERS and not by_size)
+    limit = (START_TIME_OUT if case.place == "start" else 0 if at_once else TIME_OUT) + GRACE
     slack = WORK * heart.stretch(since, max(last, since + 1))
     late = {p: round(at - since, 2) for p, at in ends.items() if at - since > limit + slack}
     check(not late, f"ended only after {late} s, where {limit:.0f} s and {slack:.2f} s of work are allowed")
@@ -345,6 +388,13 @@ def judge_words(case, run, errors):
     said = sentences(errors)
     victim = f"process {case.process}"
     others = {p: text for p, text in said.items() if p != case.process}
+    crashed = re.search(r"on signal (6|8|11)\b.*", errors)
+    check(not crashed, f"a process has ended {crashed and crashed[0]}")
+    if case.fault in DIFFERS:
+        missing = [p for p in range(PROCESSES) if p not in said]  # the launcher ends them behind the first that ends
+        check(said and not any(run.notes["end"].get(p) for p in missing), f"{missing} have not said why they end")
+        check(all(re.search(case.sentence(), text) for text in said.values()), f"not {case.sentence()}")
+        return "launcher" if missing else ""
     if case.fault == "term":
         check(errors.count("SIGTERM came, so training ends behind step") >= PROCESSES, errors)
         return ""
@@ -384,7 +434,7 @@ def play(options, case, whole, heart):
         words, more = [], {}
         room = cut = since = None
         ends = (0.0, -1.0)
-        if case.fault in (*SIGNALLED, *ORDERLY, "term", "slow"):
+        if case.fault in (*SIGNALLED, *ORDERLY, "term", "slow", *DIFFERS):
             words = [case.fault, case.process, case.place, case.call]
         if case.fault in CUTS:
             more, cut = cut_lifeline(case, stack)
@@ -400,9 +450,10 @@ def play(options, case, whole, heart):
             since = time.monotonic()
             cut()
         status, out, errors, hung = run.finish()
-        if case.fault in UNHARMED:
+        if case.unharmed:
             states = set(re.findall(r"^state (\w+)$", out, re.MULTILINE))
             check(status == 0 and states == {whole[case.strategy]}, f"status {status}\n{out}{errors}")
+            check(case.fault not in DIFFERS or "fault" in run.notes, "the process does not differ")
             said = case.fault != "full-disk" or "No space left on device" in errors
             check(said, f"no process says that the disk is full\n{errors}")
         else:
@@ -412,6 +463,8 @@ def play(options, case, whole, heart):
                 if not hung:
                     check(status != 0, "status 0")
                     hung = judge_words(case, run, errors)
+                saved = [path.name for path in folder.iterdir() if case.fault == "option" or path.name == "alone"]
+                check(case.fault not in DIFFERS or not saved, f"{saved} was saved")
             except KeyError:
                 raise Failed(f"the fault has not come\n{out}{errors}") from None
             except Failed as error:
