@@ -62,7 +62,8 @@ int run(int steps) {
   using Device = NullDevice<Net, Count>;
   Rank<Device, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator> rank{
       {.largest_microbatch = largest_microbatch(samples, Device::batching), .optimizer = Sgd{}},
-      [](int) { return SelfCommunicator{}; }};
+      {[](int) { return SelfCommunicator{}; },
+       RankGroups{group_facts<typename Device::Program>, Device::Program::mesh_of(1)}, 0}};
   std::vector<float> const x(static_cast<std::size_t>(samples) * 3 * 32 * 32);
   std::vector<std::int32_t> const labels(samples);
   StepBatch<float, std::int32_t> const batch{

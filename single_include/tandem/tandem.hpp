@@ -11052,411 +11052,6 @@ TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
 /// @file
 /// RankParts: what a rank is composed of, with the ops of its device's nodes: PreparedOps.
 
-// ---- tandem/engine/links/rank_groups.hpp
-
-/// @file
-/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
-/// ranks that have it, or its slice, for each link and direction its two ends, where two models are
-/// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
-
-// ---- tandem/comm/rank_set.hpp
-
-/// @file
-/// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
-///
-/// A list of them is known when the transport is made and is the same, in the same order, on every
-/// rank and process: groups between processes are made by all, in rounds of groups that have no
-/// rank in common.
-
-namespace tandem {
-
-/// Some of the ranks of a program, in the order in which the group numbers them.
-struct RankSet {
-  std::vector<int> ranks;  ///< among those of the program, each once
-  std::string name{};      ///< for error messages: "stage 2", "boundary 1-2, forward"
-  bool sends = false;      ///< it sends messages only, which may wait long beside what computes
-};
-
-namespace detail {
-
-/// The number that @p set gives to @p rank, or -1.
-inline int position_of(RankSet const& set, int rank) noexcept {
-  for (std::size_t i = 0; i < set.ranks.size(); ++i) {
-    if (set.ranks[i] == rank) {
-      return static_cast<int>(i);
-    }
-  }
-  return -1;
-}
-
-/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
-TANDEM_ONCE TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks);
-
-/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
-/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
-/// of its stages take five rounds, however many replicas and stages there are.
-///
-/// @pre check_groups() has passed
-TANDEM_ONCE TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups,
-                                                                int ranks);
-
-/// The number that @p rank has in @p group.
-/// @throws ContractError  there is no such group, or the rank is no member of it
-TANDEM_ONCE TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group);
-
-}  // namespace detail
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// "group 3 (boundary 1-2, forward)"
-TANDEM_ONCE std::string name_of_group(std::vector<RankSet> const& groups, int group) {
-  std::string const& name = groups[static_cast<std::size_t>(group)].name;
-  return "group " + std::to_string(group) + (name.empty() ? "" : " (" + name + ")");
-}
-
-TANDEM_ONCE void check_groups(std::vector<RankSet> const& groups, int ranks) {
-  std::vector<int> last(static_cast<std::size_t>(ranks), -1);  // group that has named each rank
-  for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
-    RankSet const& set = groups[static_cast<std::size_t>(g)];
-    if (set.ranks.empty()) {
-      throw ContractError{"transport: " + name_of_group(groups, g) +
-                          " has no ranks; leave it out, or name some"};
-    }
-    for (int const rank : set.ranks) {
-      if (rank < 0 || rank >= ranks) {
-        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
-                            std::to_string(rank) + ", but the ranks are 0 to " +
-                            std::to_string(ranks - 1)};
-      }
-      if (std::exchange(last[static_cast<std::size_t>(rank)], g) == g) {
-        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
-                            std::to_string(rank) + " twice; each rank is in a group once at most"};
-      }
-    }
-  }
-}
-
-TANDEM_ONCE std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
-  std::vector<std::vector<int>> rounds;
-  std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    auto const is_free = [&](std::size_t round) {
-      for (int const rank : groups[g].ranks) {
-        auto const& own = busy[static_cast<std::size_t>(rank)];
-        if (round < own.size() && own[round]) {
-          return false;
-        }
-      }
-      return true;
-    };
-    std::size_t round = 0;
-    while (!is_free(round)) {
-      ++round;
-    }
-    for (int const rank : groups[g].ranks) {
-      auto& own = busy[static_cast<std::size_t>(rank)];
-      own.resize(own.size() > round ? own.size() : round + 1);
-      own[round] = true;
-    }
-    rounds.resize(rounds.size() > round ? rounds.size() : round + 1);
-    rounds[round].push_back(static_cast<int>(g));
-  }
-  return rounds;
-}
-
-TANDEM_ONCE int member_of(std::vector<RankSet> const& groups, int rank, int group) {
-  if (group < 0 || group >= static_cast<int>(groups.size())) {
-    throw ContractError{"communicator: there is no group " + std::to_string(group) +
-                        "; the transport was made with " + std::to_string(groups.size()) +
-                        ", numbered from 0 up"};
-  }
-  int const position = position_of(groups[static_cast<std::size_t>(group)], rank);
-  if (position < 0) {
-    std::string members;
-    for (int const member : groups[static_cast<std::size_t>(group)].ranks) {
-      members.append(members.empty() ? "" : ", ").append(std::to_string(member));
-    }
-    throw ContractError{"communicator: rank " + std::to_string(rank) + " is no member of " +
-                        name_of_group(groups, group) + ", which has: " + members};
-  }
-  return position;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/strategy/cut/ties.hpp
-
-/// @file
-/// Ties: the parameters that several layers of a network share, and which devices hold them.
-///
-/// Each layer has a copy of its own, in values and in gradients, so that passes and buckets know
-/// nothing of it. Before the update the copies' gradients are added, in the network's order: those
-/// of one device by itself, then those of the devices, a group for each of the model's copies.
-
-namespace tandem {
-
-/// The devices, in the order of the model's parts, that hold the parameter of a tie.
-struct TieDevices {
-  static constexpr int most = 16;
-  int count = 0;
-  int device[most] = {};
-
-  [[nodiscard]] constexpr bool crosses() const { return count > 1; }
-};
-
-/// @tparam Count  ties: parameters with an owner, each once
-template <int Count>
-struct Ties {
-  static constexpr int count = Count;
-  int copies = 1;  ///< of the model
-  int owner[static_cast<std::size_t>(Count > 0 ? Count : 1)] =
-      {};  ///< of each, its index in the network's graph
-  TieDevices of[2][static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};  ///< of each copy and tie
-
-  /// Whether a parameter is on more than one device.
-  [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
-  /// How many of them are, counted in every copy of the model.
-  [[nodiscard]] constexpr int groups() const {
-    int number = 0;
-    for (int copy = 0; copy < copies; ++copy) {
-      for (int t = 0; t < Count; ++t) {
-        number += of[copy][t].crosses() ? 1 : 0;
-      }
-    }
-    return number;
-  }
-  /// Devices that hold one of them, at most.
-  [[nodiscard]] constexpr int widest() const {
-    int most = 0;
-    for (int copy = 0; copy < copies; ++copy) {
-      for (int t = 0; t < Count; ++t) {
-        most = of[copy][t].count > most ? of[copy][t].count : most;
-      }
-    }
-    return most;
-  }
-  /// Which of groups() this one is.
-  [[nodiscard]] constexpr int group(int copy, int tie) const {
-    int number = 0;
-    for (int c = 0; c <= copy; ++c) {
-      for (int t = 0; t < (c == copy ? tie : Count); ++t) {
-        number += of[c][t].crosses() ? 1 : 0;
-      }
-    }
-    return number;
-  }
-};
-
-/// Ties of a network.
-template <GraphSize Size>
-constexpr int count_ties(Graph<Size> const& graph) {
-  int count = 0;
-  for (int p = 0; p < Size.parameters; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    count += holders > 1 ? 1 : 0;
-  }
-  return count;
-}
-
-template <int Count, GraphSize Size, class Partition, class Map>
-constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
-                                Map const& map) {
-  Ties<Count> ties{.copies = map.copies};
-  StageMapView const view = map;
-  int count = 0;
-  for (int p = 0; p < Size.parameters && count < Count; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    if (holders < 2) {
-      continue;
-    }
-    ties.owner[count] = p;
-    for (int copy = 0; copy < map.copies; ++copy) {
-      TieDevices& own = ties.of[copy][count];
-      for (int q = p; q < Size.parameters; ++q) {
-        if (graph.parameter[q].owner() != p) {
-          continue;
-        }
-        int const part = partition.part[graph.parameter[q].node];
-        int const device = view.device[copy * view.parts() + part];
-        bool known = false;
-        for (int d = 0; d < own.count; ++d) {
-          known = known || own.device[d] == device;
-        }
-        if (!known) {
-          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
-          own.device[own.count++] = device;
-        }
-      }
-    }
-    ++count;
-  }
-  return ties;
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
-/// model: the devices that send each other activations.
-template <class Program>
-class RankGroups {
- public:
-  static constexpr int all = -1;
-
-  /// @param replicas  of the world, where the strategy takes any number
-  explicit RankGroups(int replicas = 1) : mesh_{Program::mesh_of(replicas)} {}
-
-  template <class = void>  // compiled where it is called, not by every include
-  TANDEM_COLD std::vector<RankSet> list() const {
-    std::vector<RankSet> groups;
-    for (int stage = 0; stage < reduced(); ++stage) {
-      for (int slice = 0; slice < slices(); ++slice) {
-        RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage) + of_slice(slice)};
-        for (int line = 0; line < lines(); ++line) {
-          for (int s = stage; s < map().stages; s += reduced()) {
-            int const rank = rank_of(line, s);
-            bool const again = !set.ranks.empty() && set.ranks.back() == rank;  // has both copies
-            if (!again && mesh_.coordinate(rank, Axis::tensor) == slice) {
-              set.ranks.push_back(rank);
-            }
-          }
-        }
-        groups.push_back(set);
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      for (int link = 0; link < map().links; ++link) {
-        StageEdge const& edge = first_edge(link);
-        int const from = rank_of(line, edge.from);
-        int const to = rank_of(line, edge.to);
-        std::string const name =
-            "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
-        groups.push_back({.ranks = {from, to}, .name = name + ", forward", .sends = true});
-        groups.push_back({.ranks = {to, from}, .name = name + ", backward", .sends = true});
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = mesh_.group(line, Axis::model);
-      for (int pair = 0; pair < pairs(); ++pair) {
-        groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
-                          .name = "models " + std::to_string(pair)});
-      }
-    }
-    for (int line = 0; line < lines(); ++line) {
-      MeshGroup const devices = mesh_.group(line, Axis::model);
-      for (int copy = 0; copy < map().copies; ++copy) {
-        for (int tie = 0; tie < Program::ties.count; ++tie) {
-          TieDevices const& of = Program::ties.of[copy][tie];
-          RankSet set{.ranks = {}, .name = "shared parameter " + std::to_string(tie)};
-          for (int d = 0; of.crosses() && d < of.count; ++d) {
-            set.ranks.push_back(devices[of.device[d]]);
-          }
-          if (of.crosses()) {
-            groups.push_back(set);
-          }
-        }
-      }
-    }
-    for (int g = 0; has_slice_groups() && g < mesh_.groups(Axis::tensor); ++g) {
-      MeshGroup const ranks = mesh_.group(g, Axis::tensor);
-      RankSet set{.ranks = {}, .name = "slices of rank " + std::to_string(ranks.first)};
-      for (int slice = 0; slice < ranks.count; ++slice) {
-        set.ranks.push_back(ranks[slice]);
-      }
-      groups.push_back(set);
-    }
-    return groups;
-  }
-
-  /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
-  /// for none.
-  TANDEM_COLD int of_tie(int rank, int copy, int tie) const {
-    return !Program::ties.of[copy][tie].crosses()
-               ? all
-               : before_ties() + line_of(rank) * Program::ties.groups() +
-                     Program::ties.group(copy, tie);
-  }
-
-  /// Of the ranks that have the slices of a rank's layers; `all` also stands for none.
-  [[nodiscard]] int of_slices(int rank) const {
-    return has_slice_groups() ? before_ties() + lines() * Program::ties.groups() +
-                                    mesh_.group_of(rank, Axis::tensor)
-                              : all;
-  }
-
-  /// Of the ranks over which the gradients of this stage of a rank are summed.
-  [[nodiscard]] int of_stage(int rank, int stage) const {
-    int const groups = reduced();
-    return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
-  }
-
-  /// Of the ends of a link; the sender is its first rank.
-  [[nodiscard]] int of_link(int line, int link, bool forward) const {
-    return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
-  }
-  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
-
-  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
-  /// of the one in the middle, which has both.
-  [[nodiscard]] int of_pair(int rank) const {
-    int const device = mesh_.coordinate(rank, Axis::model);
-    int const pair = device < pairs() ? device : opposite(device);
-    return pair < pairs() ? before_pairs() + line_of(rank) * pairs() + pair : all;
-  }
-
- private:
-  static constexpr StageMapView map() { return Program::map; }
-  [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
-  static constexpr bool keeps_two() { return Program::averaging.keeps_two(); }
-  static constexpr int slices() { return Program::slices; }
-  static std::string of_slice(int slice) {
-    return slices() > 1 ? ", slice " + std::to_string(slice) : "";
-  }
-  // Where there is nothing else than slices their group is that of all.
-  [[nodiscard]] bool has_slice_groups() const { return slices() > 1 && slices() < mesh_.size(); }
-  [[nodiscard]] int before_links() const { return reduced() * slices(); }
-  [[nodiscard]] int before_pairs() const { return before_links() + 2 * lines() * map().links; }
-  [[nodiscard]] int before_ties() const { return before_pairs() + lines() * pairs(); }
-  // Stages whose gradients have a group each, of each slice. Where each rank has the whole model,
-  // its group is that of all.
-  [[nodiscard]] int reduced() const {
-    bool const reduces = mesh_.extent(Axis::data) * (keeps_two() ? 1 : map().copies) > 1;
-    return Program::devices * slices() == 1 || !reduces ? 0
-           : keeps_two()                                ? map().stages
-                                                        : map().parts();
-  }
-  static constexpr int pairs() { return keeps_two() ? Program::devices / 2 : 0; }
-  // The device that has the same parts of the other model.
-  static constexpr int opposite(int device) { return Program::devices - 1 - device; }
-  [[nodiscard]] int rank_of(int line, int stage) const {
-    return mesh_.group(line, Axis::model)[map().device[stage]];
-  }
-  static StageEdge const& first_edge(int link) {
-    int e = 0;
-    while (Program::map.edge[e].link != link || !map().crosses(e)) {
-      ++e;
-    }
-    return Program::map.edge[e];
-  }
-
-  Mesh mesh_;
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/rank/op_list.hpp
 
 /// @file
@@ -14999,6 +14594,7 @@ constexpr OpFactory<Backend> op_factory() {
   constexpr Node const& node = Device::graph.node[op_groups<Device>.first[G]];
   using Own =
       typename SelectOp<node.kind, op_of(node), typename Device::Network, Backend, node.leaf>::type;
+  static_assert(sizeof(Own) > 0);  // a layer without kernels says so here, in few lines
   return make_op<Own, Backend, op_groups<Device>.calls[G]>;
 }
 
@@ -16786,6 +16382,437 @@ class ParameterSlots : public ParameterShares<Backend, Groups> {
 
 }  // namespace tandem
 
+// ---- tandem/engine/links/rank_groups.hpp
+
+/// @file
+/// RankGroups: the groups of a program's ranks, besides that of all: for each part of the model the
+/// ranks that have it, or its slice, for each link and direction its two ends, where two models are
+/// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
+
+// ---- tandem/comm/rank_set.hpp
+
+/// @file
+/// RankSet: some of the ranks of a program, which a transport makes a group of their own for.
+///
+/// A list of them is known when the transport is made and is the same, in the same order, on every
+/// rank and process: groups between processes are made by all, in rounds of groups that have no
+/// rank in common.
+
+namespace tandem {
+
+/// Some of the ranks of a program, in the order in which the group numbers them.
+struct RankSet {
+  std::vector<int> ranks;  ///< among those of the program, each once
+  std::string name{};      ///< for error messages: "stage 2", "boundary 1-2, forward"
+  bool sends = false;      ///< it sends messages only, which may wait long beside what computes
+};
+
+namespace detail {
+
+/// The number that @p set gives to @p rank, or -1.
+inline int position_of(RankSet const& set, int rank) noexcept {
+  for (std::size_t i = 0; i < set.ranks.size(); ++i) {
+    if (set.ranks[i] == rank) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+/// @throws ContractError  a group is empty, or names a rank twice or one that there is not
+TANDEM_ONCE TANDEM_COLD void check_groups(std::vector<RankSet> const& groups, int ranks);
+
+/// The groups in rounds, such that no rank is in two groups of a round: each group in the first
+/// round that has room for it, whatever their number of ranks. A pipeline's links and the replicas
+/// of its stages take five rounds, however many replicas and stages there are.
+///
+/// @pre check_groups() has passed
+TANDEM_ONCE TANDEM_COLD std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups,
+                                                                int ranks);
+
+/// The number that @p rank has in @p group.
+/// @throws ContractError  there is no such group, or the rank is no member of it
+TANDEM_ONCE TANDEM_COLD int member_of(std::vector<RankSet> const& groups, int rank, int group);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// "group 3 (boundary 1-2, forward)"
+TANDEM_ONCE std::string name_of_group(std::vector<RankSet> const& groups, int group) {
+  std::string const& name = groups[static_cast<std::size_t>(group)].name;
+  return "group " + std::to_string(group) + (name.empty() ? "" : " (" + name + ")");
+}
+
+TANDEM_ONCE void check_groups(std::vector<RankSet> const& groups, int ranks) {
+  std::vector<int> last(static_cast<std::size_t>(ranks), -1);  // group that has named each rank
+  for (int g = 0; g < static_cast<int>(groups.size()); ++g) {
+    RankSet const& set = groups[static_cast<std::size_t>(g)];
+    if (set.ranks.empty()) {
+      throw ContractError{"transport: " + name_of_group(groups, g) +
+                          " has no ranks; leave it out, or name some"};
+    }
+    for (int const rank : set.ranks) {
+      if (rank < 0 || rank >= ranks) {
+        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
+                            std::to_string(rank) + ", but the ranks are 0 to " +
+                            std::to_string(ranks - 1)};
+      }
+      if (std::exchange(last[static_cast<std::size_t>(rank)], g) == g) {
+        throw ContractError{"transport: " + name_of_group(groups, g) + " names rank " +
+                            std::to_string(rank) + " twice; each rank is in a group once at most"};
+      }
+    }
+  }
+}
+
+TANDEM_ONCE std::vector<std::vector<int>> rounds_of(std::vector<RankSet> const& groups, int ranks) {
+  std::vector<std::vector<int>> rounds;
+  std::vector<std::vector<bool>> busy(static_cast<std::size_t>(ranks));  // of each rank, by round
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    auto const is_free = [&](std::size_t round) {
+      for (int const rank : groups[g].ranks) {
+        auto const& own = busy[static_cast<std::size_t>(rank)];
+        if (round < own.size() && own[round]) {
+          return false;
+        }
+      }
+      return true;
+    };
+    std::size_t round = 0;
+    while (!is_free(round)) {
+      ++round;
+    }
+    for (int const rank : groups[g].ranks) {
+      auto& own = busy[static_cast<std::size_t>(rank)];
+      own.resize(own.size() > round ? own.size() : round + 1);
+      own[round] = true;
+    }
+    rounds.resize(rounds.size() > round ? rounds.size() : round + 1);
+    rounds[round].push_back(static_cast<int>(g));
+  }
+  return rounds;
+}
+
+TANDEM_ONCE int member_of(std::vector<RankSet> const& groups, int rank, int group) {
+  if (group < 0 || group >= static_cast<int>(groups.size())) {
+    throw ContractError{"communicator: there is no group " + std::to_string(group) +
+                        "; the transport was made with " + std::to_string(groups.size()) +
+                        ", numbered from 0 up"};
+  }
+  int const position = position_of(groups[static_cast<std::size_t>(group)], rank);
+  if (position < 0) {
+    std::string members;
+    for (int const member : groups[static_cast<std::size_t>(group)].ranks) {
+      members.append(members.empty() ? "" : ", ").append(std::to_string(member));
+    }
+    throw ContractError{"communicator: rank " + std::to_string(rank) + " is no member of " +
+                        name_of_group(groups, group) + ", which has: " + members};
+  }
+  return position;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/strategy/cut/ties.hpp
+
+/// @file
+/// Ties: the parameters that several layers of a network share, and which devices hold them.
+///
+/// Each layer has a copy of its own, in values and in gradients, so that passes and buckets know
+/// nothing of it. Before the update the copies' gradients are added, in the network's order: those
+/// of one device by itself, then those of the devices, a group for each of the model's copies.
+
+namespace tandem {
+
+/// The devices, in the order of the model's parts, that hold the parameter of a tie.
+struct TieDevices {
+  static constexpr int most = 16;
+  int count = 0;
+  int device[most] = {};
+
+  [[nodiscard]] constexpr bool crosses() const { return count > 1; }
+};
+
+/// @tparam Count  ties: parameters with an owner, each once
+template <int Count>
+struct Ties {
+  static constexpr int count = Count;
+  int copies = 1;  ///< of the model
+  int owner[static_cast<std::size_t>(Count > 0 ? Count : 1)] =
+      {};  ///< of each, its index in the network's graph
+  TieDevices of[2][static_cast<std::size_t>(Count > 0 ? Count : 1)] = {};  ///< of each copy and tie
+
+  /// Whether a parameter is on more than one device.
+  [[nodiscard]] constexpr bool crosses() const { return groups() > 0; }
+  /// How many of them are, counted in every copy of the model.
+  [[nodiscard]] constexpr int groups() const {
+    int number = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        number += of[copy][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+  /// Devices that hold one of them, at most.
+  [[nodiscard]] constexpr int widest() const {
+    int most = 0;
+    for (int copy = 0; copy < copies; ++copy) {
+      for (int t = 0; t < Count; ++t) {
+        most = of[copy][t].count > most ? of[copy][t].count : most;
+      }
+    }
+    return most;
+  }
+};
+
+/// Ties of a network.
+template <GraphSize Size>
+constexpr int count_ties(Graph<Size> const& graph) {
+  int count = 0;
+  for (int p = 0; p < Size.parameters; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    count += holders > 1 ? 1 : 0;
+  }
+  return count;
+}
+
+template <int Count, GraphSize Size, class Partition, class Map>
+constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
+                                Map const& map) {
+  Ties<Count> ties{.copies = map.copies};
+  StageMapView const view = map;
+  int count = 0;
+  for (int p = 0; p < Size.parameters && count < Count; ++p) {
+    int holders = 0;
+    for (int q = p; q < Size.parameters; ++q) {
+      holders += graph.parameter[q].owner() == p ? 1 : 0;
+    }
+    if (holders < 2) {
+      continue;
+    }
+    ties.owner[count] = p;
+    for (int copy = 0; copy < map.copies; ++copy) {
+      TieDevices& own = ties.of[copy][count];
+      for (int q = p; q < Size.parameters; ++q) {
+        if (graph.parameter[q].owner() != p) {
+          continue;
+        }
+        int const part = partition.part[graph.parameter[q].node];
+        int const device = view.device[copy * view.parts() + part];
+        bool known = false;
+        for (int d = 0; d < own.count; ++d) {
+          known = known || own.device[d] == device;
+        }
+        if (!known) {
+          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
+          own.device[own.count++] = device;
+        }
+      }
+    }
+    ++count;
+  }
+  return ties;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What decides on the groups of a program.
+struct GroupFacts {
+  StageMapView map;
+  TieDevices const* ties[2];  ///< of each copy of the model, of each tie
+  int tie_count;
+  int devices;
+  int slices;
+  bool keeps_two;
+
+  /// Of each copy and tie that crosses, which of the groups of ties it is; behind the last how many
+  /// there are.
+  [[nodiscard]] constexpr int tie_group(int copy, int tie) const {
+    int number = 0;
+    for (int c = 0; c <= copy && c < map.copies; ++c) {
+      for (int t = 0; t < (c == copy ? tie : tie_count); ++t) {
+        number += ties[c][t].crosses() ? 1 : 0;
+      }
+    }
+    return number;
+  }
+};
+
+template <class Program>
+inline constexpr GroupFacts group_facts{.map = Program::map,
+                                        .ties = {Program::ties.of[0], Program::ties.of[1]},
+                                        .tie_count = Program::ties.count,
+                                        .devices = Program::devices,
+                                        .slices = Program::slices,
+                                        .keeps_two = Program::averaging.keeps_two()};
+
+/// The same on every rank. Group -1 is that of all ranks. A line is a group of the mesh along the
+/// model: the devices that send each other activations.
+class RankGroups {
+ public:
+  static constexpr int all = -1;
+
+  /// @param mesh  of all ranks
+  RankGroups(GroupFacts const& facts, Mesh const& mesh) : facts_{facts}, mesh_{mesh} {}
+
+  TANDEM_ONCE std::vector<RankSet> list() const;
+
+  /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
+  /// for none.
+  [[nodiscard]] int of_tie(int rank, int copy, int tie) const {
+    return !facts_.ties[copy][tie].crosses()
+               ? all
+               : before_ties() + line_of(rank) * tie_groups() + facts_.tie_group(copy, tie);
+  }
+
+  /// Of the ranks that have the slices of a rank's layers; `all` also stands for none.
+  [[nodiscard]] int of_slices(int rank) const {
+    return has_slice_groups()
+               ? before_ties() + lines() * tie_groups() + mesh_.group_of(rank, Axis::tensor)
+               : all;
+  }
+
+  /// Of the ranks over which the gradients of this stage of a rank are summed.
+  [[nodiscard]] int of_stage(int rank, int stage) const {
+    int const groups = reduced();
+    return groups > 0 ? stage % groups * slices() + mesh_.coordinate(rank, Axis::tensor) : all;
+  }
+
+  /// Of the ends of a link; the sender is its first rank.
+  [[nodiscard]] int of_link(int line, int link, bool forward) const {
+    return before_links() + 2 * (line * map().links + link) + (forward ? 0 : 1);
+  }
+  [[nodiscard]] int line_of(int rank) const { return mesh_.group_of(rank, Axis::model); }
+
+  /// Of a rank and the one that has the same parts of the other model; `all` stands for none, also
+  /// of the one in the middle, which has both.
+  [[nodiscard]] int of_pair(int rank) const {
+    int const device = mesh_.coordinate(rank, Axis::model);
+    int const pair = device < pairs() ? device : opposite(device);
+    return pair < pairs() ? before_pairs() + line_of(rank) * pairs() + pair : all;
+  }
+
+ private:
+  [[nodiscard]] StageMapView const& map() const { return facts_.map; }
+  [[nodiscard]] int lines() const { return mesh_.groups(Axis::model); }
+  [[nodiscard]] int slices() const { return facts_.slices; }
+  [[nodiscard]] int tie_groups() const { return facts_.tie_group(map().copies, 0); }
+  // Where there is nothing else than slices their group is that of all.
+  [[nodiscard]] bool has_slice_groups() const { return slices() > 1 && slices() < mesh_.size(); }
+  [[nodiscard]] int before_links() const { return reduced() * slices(); }
+  [[nodiscard]] int before_pairs() const { return before_links() + 2 * lines() * map().links; }
+  [[nodiscard]] int before_ties() const { return before_pairs() + lines() * pairs(); }
+  // Stages whose gradients have a group each, of each slice. Where each rank has the whole model,
+  // its group is that of all.
+  [[nodiscard]] int reduced() const {
+    bool const reduces = mesh_.extent(Axis::data) * (facts_.keeps_two ? 1 : map().copies) > 1;
+    return facts_.devices * slices() == 1 || !reduces ? 0
+           : facts_.keeps_two                         ? map().stages
+                                                      : map().parts();
+  }
+  [[nodiscard]] int pairs() const { return facts_.keeps_two ? facts_.devices / 2 : 0; }
+  // The device that has the same parts of the other model.
+  [[nodiscard]] int opposite(int device) const { return facts_.devices - 1 - device; }
+  [[nodiscard]] int rank_of(int line, int stage) const {
+    return mesh_.group(line, Axis::model)[map().device[stage]];
+  }
+  [[nodiscard]] StageEdge const& first_edge(int link) const {
+    int e = 0;
+    while (map().edge[e].link != link || !map().crosses(e)) {
+      ++e;
+    }
+    return map().edge[e];
+  }
+
+  GroupFacts facts_;
+  Mesh mesh_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
+  std::vector<RankSet> groups;
+  for (int stage = 0; stage < reduced(); ++stage) {
+    for (int slice = 0; slice < slices(); ++slice) {
+      RankSet set{.ranks = {}, .name = "stage " + std::to_string(stage)};
+      set.name += slices() > 1 ? ", slice " + std::to_string(slice) : "";
+      for (int line = 0; line < lines(); ++line) {
+        for (int s = stage; s < map().stages; s += reduced()) {
+          int const rank = rank_of(line, s);
+          bool const again = !set.ranks.empty() && set.ranks.back() == rank;  // has both copies
+          if (!again && mesh_.coordinate(rank, Axis::tensor) == slice) {
+            set.ranks.push_back(rank);
+          }
+        }
+      }
+      groups.push_back(set);
+    }
+  }
+  for (int line = 0; line < lines(); ++line) {
+    for (int link = 0; link < map().links; ++link) {
+      StageEdge const& edge = first_edge(link);
+      int const from = rank_of(line, edge.from);
+      int const to = rank_of(line, edge.to);
+      std::string const name =
+          "boundary " + std::to_string(edge.from) + "-" + std::to_string(edge.to);
+      groups.push_back({.ranks = {from, to}, .name = name + ", forward", .sends = true});
+      groups.push_back({.ranks = {to, from}, .name = name + ", backward", .sends = true});
+    }
+  }
+  for (int line = 0; line < lines(); ++line) {
+    MeshGroup const devices = mesh_.group(line, Axis::model);
+    for (int pair = 0; pair < pairs(); ++pair) {
+      groups.push_back({.ranks = {devices[pair], devices[opposite(pair)]},
+                        .name = "models " + std::to_string(pair)});
+    }
+  }
+  for (int line = 0; line < lines(); ++line) {
+    MeshGroup const devices = mesh_.group(line, Axis::model);
+    for (int copy = 0; copy < map().copies; ++copy) {
+      for (int tie = 0; tie < facts_.tie_count; ++tie) {
+        TieDevices const& of = facts_.ties[copy][tie];
+        RankSet set{.ranks = {}, .name = "shared parameter " + std::to_string(tie)};
+        for (int d = 0; of.crosses() && d < of.count; ++d) {
+          set.ranks.push_back(devices[of.device[d]]);
+        }
+        if (of.crosses()) {
+          groups.push_back(set);
+        }
+      }
+    }
+  }
+  for (int g = 0; has_slice_groups() && g < mesh_.groups(Axis::tensor); ++g) {
+    MeshGroup const ranks = mesh_.group(g, Axis::tensor);
+    RankSet set{.ranks = {}, .name = "slices of rank " + std::to_string(ranks.first)};
+    for (int slice = 0; slice < ranks.count; ++slice) {
+      set.ranks.push_back(ranks[slice]);
+    }
+    groups.push_back(set);
+  }
+  return groups;
+}
+
+}  // namespace tandem
+
+#endif
+
 // ---- tandem/engine/links/rank_links.hpp
 
 /// @file
@@ -18032,7 +18059,7 @@ class TiedSums {
         if (own.held.empty()) {
           continue;
         }
-        if (int const group = ends.tie(copy, tie); group != ends.all) {
+        if (int const group = ends.groups.of_tie(ends.rank, copy, tie); group != RankGroups::all) {
           own.others.push_back(ends.connect(group));
         }
         if (own.held.size() > 1 || !own.others.empty()) {
@@ -18852,8 +18879,9 @@ namespace tandem {
 /// branches:              where Host::has_branches, BranchStreams.
 /// Where Host::has_slices, what SliceExchange calls.
 template <class H>
-concept StageHost = requires(H& host, typename H::T const* const* forks, typename H::T* to,
-                             std::int64_t elements, int i) {
+concept StageHost = std::derived_from<H, PhaseHost<typename H::T>> &&
+    requires(H& host, typename H::T const* const* forks, typename H::T* to, std::int64_t elements,
+             int i) {
   typename H::PassType;
   typename H::Table;
   { H::has_branches&& H::has_slices&& H::uses_parameters } -> std::same_as<bool>;
@@ -22026,21 +22054,19 @@ constexpr RankWay rank_way() {
           .twins = Program::averaging.keeps_two() && Device::has_twins};
 }
 
-/// How a rank gets its ends of groups, which have the numbers of RankGroups.
+/// How a rank gets its ends of RankGroups.
 template <class Communicator>
 struct RankEnds {
   std::function<Communicator(int)> connect;  ///< the rank's end of a group
-  int all;                                   ///< that of all ranks; stands for none, too
-  std::vector<int> stages;                   ///< of each local stage, its replicas
-  int slices;                                ///< the ranks that share layers
-  int pair;                                  ///< of two models, the other's rank
-  std::function<int(int, bool)> link;        ///< of a link and whether it goes forward
-  std::function<int(int, int)> tie;          ///< of a copy of the model and a tie
+  RankGroups groups;
+  int rank;
 
-  [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages() const {
+  /// Of each local stage, with its replicas.
+  [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages(
+      std::span<LocalStage const> stages) const {
     std::vector<Communicator> ends;
-    for (int const stage : stages) {
-      ends.push_back(connect(stage));
+    for (LocalStage const& stage : stages) {
+      ends.push_back(connect(groups.of_stage(rank, stage.id)));
     }
     return ends;
   }
@@ -22129,14 +22155,25 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         states{device, tables.graph, ops.needs, samples_of(options)},
         chunks{device, tables.graph, ops.needs, options.largest_microbatch},
         staged{device, static_cast<std::size_t>(ops.staged)},
-        gradients{tables, device, ends.connect(ends.all), ends.connect_stages(), plan, tracer},
+        gradients{tables, device, ends.connect(RankGroups::all), ends.connect_stages(tables.stages),
+                  plan,   tracer},
         shares{tables, device, gradients, tracer},
-        slices{tables, device, options.largest_microbatch, ends.connect, ends.slices, tracer},
+        slices{tables,
+               device,
+               options.largest_microbatch,
+               ends.connect,
+               ends.groups.of_slices(ends.rank),
+               tracer},
         partials{tables, device},
-        links{
-            tables, memory.plan().waits,
-            device, [&](int link, bool forward) { return ends.connect(ends.link(link, forward)); },
-            tracer, options.largest_microbatch},
+        links{tables,
+              memory.plan().waits,
+              device,
+              [&](int link, bool forward) {
+                return ends.connect(
+                    ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
+              },
+              tracer,
+              options.largest_microbatch},
         ties{tables, device, ends, tracer},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1} {
@@ -23179,38 +23216,20 @@ struct RankParts final
                 "rounded parameters would have to be taken back with the others");
 
   /// @param rank_plan  what it does in a step
-  /// @param connect    connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan,
+                        RankEnds<Communicator> const& ends)
       : WithOps{device_tables<Program>, options, std::move(rank_plan)},
         Core{*this,
              device_tables<Program>,
              options,
              {this->ops.nodes(), this->ops.needs(), this->ops.scratch_bytes(),
               staged_bytes(this->ops.needs()), metric_sums<MetricType>},
-             ends(options.rank, connect)} {}
+             ends} {}
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
     return {.samples = this->samples_of(options),
             .targets = targets_shape<LossType>(Whole::network.output().out)};
-  }
-  template <class Connect>
-  [[nodiscard]] TANDEM_COLD RankEnds<Communicator> ends(int rank, Connect const& connect) const {
-    RankGroups<Whole> const groups{this->plan_of_rank.batching.replicas};
-    RankEnds<Communicator> all{
-        .connect = connect,
-        .all = groups.all,
-        .stages = {},
-        .slices = groups.of_slices(rank),
-        .pair = groups.of_pair(rank),
-        .link = [=, line = groups.line_of(rank)](
-                    int link, bool forward) { return groups.of_link(line, link, forward); },
-        .tie = [=](int copy, int tie) { return groups.of_tie(rank, copy, tie); }};
-    for (LocalStage const& stage : device_tables<Program>.stages) {
-      all.stages.push_back(groups.of_stage(rank, stage.id));
-    }
-    return all;
   }
 };
 
@@ -23670,7 +23689,7 @@ class PairSums {
   /// @param tracer  outlives this, as @p tables do
   template <class Ends>
   PairSums(DeviceTables const& tables, Device& device, Ends const& ends, Tracer<Device>& tracer)
-      : tables_{tables}, pair_{ends.connect(ends.pair)}, tracer_{&tracer} {
+      : tables_{tables}, pair_{ends.connect(ends.groups.of_pair(ends.rank))}, tracer_{&tracer} {
     for (int stage = 0; stage < static_cast<int>(tables.stages.size()); ++stage) {
       marks_.push_back(device.make_mark());
     }
@@ -25898,16 +25917,13 @@ class Rank final
   using typename Base::Batch;
   using FeedType = typename Slot::FeedType;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
+  TANDEM_COLD Rank(RankOptions const& options, RankEnds<Communicator> const& ends)
       : detail::HeldParts<Parts>{{options,
                                   make_rank_plan<Program>(options.rows, options.microbatches,
                                                           options.replicas),
-                                  connect}},
+                                  ends}},
         detail::HeldSlot<Parts>{{held, options}},
-        Base{held, slot_, options, held.ends(options.rank, connect),
-             Slot::FeedType::steps_in_flight} {
+        Base{held, slot_, options, ends, Slot::FeedType::steps_in_flight} {
     if constexpr (requires {
                     check_queues(std::type_identity<Whole>{}, options.rows, 1, held.device);
                   }) {
@@ -62935,11 +62951,9 @@ class AsynchronousRank final
   static constexpr auto const& rule = Program::places.rule;
   static constexpr LocalStage stage = Program::stages.stage[0];
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  AsynchronousRank(RankOptions const& options, Connect const& connect)
+  AsynchronousRank(RankOptions const& options, RankEnds<Communicator> const& ends)
       : detail::HeldParts<Parts>{{options, make_asynchronous_plan<Program>(options.microbatches),
-                                  connect}},
+                                  ends}},
         Base{held, options},
         update_{options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
@@ -63278,7 +63292,8 @@ class WorkersOf
              .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight, limit)},
             options,
             std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
-                limit, world, RankGroups<Program>{batching.replicas}.list(),
+                limit, world,
+                RankGroups{group_facts<Program>, Program::mesh_of(batching.replicas)}.list(),
                 Program::mesh_of(batching.replicas).size())),
             make_rank} {}
 
@@ -63286,15 +63301,17 @@ class WorkersOf
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
-    auto const connect = [&](int group) {
-      auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-      return group == RankGroups<Program>::all ? own.communicator(options.rank)
-                                               : own.communicator(options.rank, group);
-    };
+    auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
+    RankEnds<Communicator> const ends{[&](int group) {
+                                        return group == RankGroups::all
+                                                   ? own.communicator(options.rank)
+                                                   : own.communicator(options.rank, group);
+                                      },
+                                      RankGroups{group_facts<Program>, mesh}, options.rank};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
+      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, ends), true)) || ...);
     }
     (std::make_integer_sequence<int, Program::devices>{});
     return made;

@@ -71,7 +71,7 @@ TEST_CASE("and each with its rows of what they do not share") {
 
 TEST_CASE("neighbours are slices, and each slice's replicas sum its gradients") {
   using P = Program<Mixed, Replicas, 4>;
-  RankGroups<P> const own;
+  RankGroups const own{group_facts<P>, P::mesh_of(1)};
   auto const groups = own.list();
   REQUIRE(groups.size() == 4);
   CHECK(groups[static_cast<std::size_t>(own.of_slices(0))].ranks == std::vector{0, 1});
@@ -79,8 +79,8 @@ TEST_CASE("neighbours are slices, and each slice's replicas sum its gradients") 
   CHECK(groups[static_cast<std::size_t>(own.of_stage(0, 0))].ranks == std::vector{0, 2});
   CHECK(groups[static_cast<std::size_t>(own.of_stage(3, 0))].ranks == std::vector{1, 3});
   using Alone = Program<Mixed, TensorParallel<2>, 4>;
-  CHECK(RankGroups<Alone>{}.list().empty());
-  CHECK(RankGroups<Alone>{}.of_slices(1) == RankGroups<Alone>::all);
+  CHECK(RankGroups{group_facts<Alone>, Alone::mesh_of(1)}.list().empty());
+  CHECK(RankGroups{group_facts<Alone>, Alone::mesh_of(1)}.of_slices(1) == RankGroups::all);
 }
 
 }  // namespace tensor_parallel_layers_test

@@ -61,7 +61,7 @@ TEST_CASE("and parts whose devices have their rows of what they do not share") {
 TEST_CASE("messages, sums of replicas and of slices each have their own ranks") {
   using P = Program<test::SmallGpt, Replicas<OneFOneB>, 8>;
   static_assert(P::ranks == 8 && P::devices == 2 && P::slices == 2);
-  RankGroups<P> const own;
+  RankGroups const own{group_facts<P>, P::mesh_of(1)};
   auto const groups = own.list();
   auto const ranks = [&](int group) { return groups[static_cast<std::size_t>(group)].ranks; };
   CHECK(ranks(own.of_stage(0, 0)) == std::vector{0, 4});

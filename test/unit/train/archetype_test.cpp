@@ -82,32 +82,30 @@ static_assert(!NodeOp<int, Host>);
 static_assert(PackingOp<Op<Conv2d<2, Kernel<3>>, Host>, Host>);
 #endif
 
-// What Stage asks of a host, and hosts without just one thing.
-struct StagesHost {
+// What NodePasses asks of a host, and hosts without just one thing.
+template <class Joins>
+struct HostOn : Joins {
   using T = float;
   using PassType = int;
   using Table = int;
-  struct {
-    template <int I>
-    int get(int node);
-  } ops;
+  static constexpr bool has_branches = false;
+  static constexpr bool has_slices = false;
+  static constexpr bool uses_parameters = false;
   int device;
   void bucket_ready(int bucket, int leaf);
   void finish_empty_bucket(int bucket, bool adds, int leaf);
-  template <Axis, Joined>
-  void join(std::span<double> data, int stage);
   void gather_outgoing(int node, float const* const* forks, int count, std::int64_t elements,
                        float* to);
 };
+using StagesHost = HostOn<PhaseHost<float>>;
 struct HostWithoutBuckets : StagesHost {
   int bucket_ready;
 };
 struct HostWithoutEmptyBuckets : StagesHost {
   int finish_empty_bucket;
 };
-struct HostWithoutJoins : StagesHost {
-  int join;
-};
+struct NoJoins {};
+using HostWithoutJoins = HostOn<NoJoins>;
 struct HostWithoutOutgoing : StagesHost {
   int gather_outgoing;
 };

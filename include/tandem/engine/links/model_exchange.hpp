@@ -44,7 +44,7 @@ class PairSums {
   /// @param tracer  outlives this, as @p tables do
   template <class Ends>
   PairSums(DeviceTables const& tables, Device& device, Ends const& ends, Tracer<Device>& tracer)
-      : tables_{tables}, pair_{ends.connect(ends.pair)}, tracer_{&tracer} {
+      : tables_{tables}, pair_{ends.connect(ends.groups.of_pair(ends.rank))}, tracer_{&tracer} {
     for (int stage = 0; stage < static_cast<int>(tables.stages.size()); ++stage) {
       marks_.push_back(device.make_mark());
     }

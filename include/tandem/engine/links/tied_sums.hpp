@@ -15,6 +15,7 @@
 #include <tandem/comm/reduction.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
+#include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/step/tracer.hpp>
@@ -112,7 +113,7 @@ class TiedSums {
         if (own.held.empty()) {
           continue;
         }
-        if (int const group = ends.tie(copy, tie); group != ends.all) {
+        if (int const group = ends.groups.of_tie(ends.rank, copy, tie); group != RankGroups::all) {
           own.others.push_back(ends.connect(group));
         }
         if (own.held.size() > 1 || !own.others.empty()) {

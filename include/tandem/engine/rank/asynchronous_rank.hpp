@@ -103,11 +103,9 @@ class AsynchronousRank final
   static constexpr auto const& rule = Program::places.rule;
   static constexpr LocalStage stage = Program::stages.stage[0];
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  AsynchronousRank(RankOptions const& options, Connect const& connect)
+  AsynchronousRank(RankOptions const& options, RankEnds<Communicator> const& ends)
       : detail::HeldParts<Parts>{{options, make_asynchronous_plan<Program>(options.microbatches),
-                                  connect}},
+                                  ends}},
         Base{held, options},
         update_{options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,

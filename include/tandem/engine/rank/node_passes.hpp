@@ -4,6 +4,7 @@
 /// @file
 /// NodePasses: the passes over the nodes of a stage, each a loop over what NodeStep says.
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -32,8 +33,9 @@ namespace tandem {
 /// branches:              where Host::has_branches, BranchStreams.
 /// Where Host::has_slices, what SliceExchange calls.
 template <class H>
-concept StageHost = requires(H& host, typename H::T const* const* forks, typename H::T* to,
-                             std::int64_t elements, int i) {
+concept StageHost = std::derived_from<H, PhaseHost<typename H::T>> &&
+    requires(H& host, typename H::T const* const* forks, typename H::T* to, std::int64_t elements,
+             int i) {
   typename H::PassType;
   typename H::Table;
   { H::has_branches&& H::has_slices&& H::uses_parameters } -> std::same_as<bool>;

@@ -44,16 +44,13 @@ class Rank final
   using typename Base::Batch;
   using FeedType = typename Slot::FeedType;
 
-  /// @param connect  connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  TANDEM_COLD Rank(RankOptions const& options, Connect const& connect)
+  TANDEM_COLD Rank(RankOptions const& options, RankEnds<Communicator> const& ends)
       : detail::HeldParts<Parts>{{options,
                                   make_rank_plan<Program>(options.rows, options.microbatches,
                                                           options.replicas),
-                                  connect}},
+                                  ends}},
         detail::HeldSlot<Parts>{{held, options}},
-        Base{held, slot_, options, held.ends(options.rank, connect),
-             Slot::FeedType::steps_in_flight} {
+        Base{held, slot_, options, ends, Slot::FeedType::steps_in_flight} {
     if constexpr (requires {
                     check_queues(std::type_identity<Whole>{}, options.rows, 1, held.device);
                   }) {

@@ -18,6 +18,7 @@
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_part.hpp>
 #include <tandem/engine/links/parameter_shares.hpp>
+#include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/links/rank_links.hpp>
 #include <tandem/engine/links/slice_sums.hpp>
 #include <tandem/engine/links/tied_sums.hpp>
@@ -91,21 +92,19 @@ constexpr RankWay rank_way() {
           .twins = Program::averaging.keeps_two() && Device::has_twins};
 }
 
-/// How a rank gets its ends of groups, which have the numbers of RankGroups.
+/// How a rank gets its ends of RankGroups.
 template <class Communicator>
 struct RankEnds {
   std::function<Communicator(int)> connect;  ///< the rank's end of a group
-  int all;                                   ///< that of all ranks; stands for none, too
-  std::vector<int> stages;                   ///< of each local stage, its replicas
-  int slices;                                ///< the ranks that share layers
-  int pair;                                  ///< of two models, the other's rank
-  std::function<int(int, bool)> link;        ///< of a link and whether it goes forward
-  std::function<int(int, int)> tie;          ///< of a copy of the model and a tie
+  RankGroups groups;
+  int rank;
 
-  [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages() const {
+  /// Of each local stage, with its replicas.
+  [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages(
+      std::span<LocalStage const> stages) const {
     std::vector<Communicator> ends;
-    for (int const stage : stages) {
-      ends.push_back(connect(stage));
+    for (LocalStage const& stage : stages) {
+      ends.push_back(connect(groups.of_stage(rank, stage.id)));
     }
     return ends;
   }
@@ -194,14 +193,25 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         states{device, tables.graph, ops.needs, samples_of(options)},
         chunks{device, tables.graph, ops.needs, options.largest_microbatch},
         staged{device, static_cast<std::size_t>(ops.staged)},
-        gradients{tables, device, ends.connect(ends.all), ends.connect_stages(), plan, tracer},
+        gradients{tables, device, ends.connect(RankGroups::all), ends.connect_stages(tables.stages),
+                  plan,   tracer},
         shares{tables, device, gradients, tracer},
-        slices{tables, device, options.largest_microbatch, ends.connect, ends.slices, tracer},
+        slices{tables,
+               device,
+               options.largest_microbatch,
+               ends.connect,
+               ends.groups.of_slices(ends.rank),
+               tracer},
         partials{tables, device},
-        links{
-            tables, memory.plan().waits,
-            device, [&](int link, bool forward) { return ends.connect(ends.link(link, forward)); },
-            tracer, options.largest_microbatch},
+        links{tables,
+              memory.plan().waits,
+              device,
+              [&](int link, bool forward) {
+                return ends.connect(
+                    ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
+              },
+              tracer,
+              options.largest_microbatch},
         ties{tables, device, ends, tracer},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1} {

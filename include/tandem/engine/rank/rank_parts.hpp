@@ -11,7 +11,6 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
-#include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/rank/op_list.hpp>
 #include <tandem/engine/rank/rank_core.hpp>
@@ -102,38 +101,20 @@ struct RankParts final
                 "rounded parameters would have to be taken back with the others");
 
   /// @param rank_plan  what it does in a step
-  /// @param connect    connect(group): the rank's end of a group of RankGroups
-  template <class Connect>
-  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan, Connect const& connect)
+  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan,
+                        RankEnds<Communicator> const& ends)
       : WithOps{device_tables<Program>, options, std::move(rank_plan)},
         Core{*this,
              device_tables<Program>,
              options,
              {this->ops.nodes(), this->ops.needs(), this->ops.scratch_bytes(),
               staged_bytes(this->ops.needs()), metric_sums<MetricType>},
-             ends(options.rank, connect)} {}
+             ends} {}
 
   /// Of one step's data on this rank.
   [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
     return {.samples = this->samples_of(options),
             .targets = targets_shape<LossType>(Whole::network.output().out)};
-  }
-  template <class Connect>
-  [[nodiscard]] TANDEM_COLD RankEnds<Communicator> ends(int rank, Connect const& connect) const {
-    RankGroups<Whole> const groups{this->plan_of_rank.batching.replicas};
-    RankEnds<Communicator> all{
-        .connect = connect,
-        .all = groups.all,
-        .stages = {},
-        .slices = groups.of_slices(rank),
-        .pair = groups.of_pair(rank),
-        .link = [=, line = groups.line_of(rank)](
-                    int link, bool forward) { return groups.of_link(line, link, forward); },
-        .tie = [=](int copy, int tie) { return groups.of_tie(rank, copy, tie); }};
-    for (LocalStage const& stage : device_tables<Program>.stages) {
-      all.stages.push_back(groups.of_stage(rank, stage.id));
-    }
-    return all;
   }
 };
 

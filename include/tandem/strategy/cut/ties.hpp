@@ -55,16 +55,6 @@ struct Ties {
     }
     return most;
   }
-  /// Which of groups() this one is.
-  [[nodiscard]] constexpr int group(int copy, int tie) const {
-    int number = 0;
-    for (int c = 0; c <= copy; ++c) {
-      for (int t = 0; t < (c == copy ? tie : Count); ++t) {
-        number += of[c][t].crosses() ? 1 : 0;
-      }
-    }
-    return number;
-  }
 };
 
 /// Ties of a network.

@@ -109,7 +109,8 @@ class WorkersOf
              .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight, limit)},
             options,
             std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
-                limit, world, RankGroups<Program>{batching.replicas}.list(),
+                limit, world,
+                RankGroups{group_facts<Program>, Program::mesh_of(batching.replicas)}.list(),
                 Program::mesh_of(batching.replicas).size())),
             make_rank} {}
 
@@ -117,15 +118,17 @@ class WorkersOf
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
-    auto const connect = [&](int group) {
-      auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-      return group == RankGroups<Program>::all ? own.communicator(options.rank)
-                                               : own.communicator(options.rank, group);
-    };
+    auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
+    RankEnds<Communicator> const ends{[&](int group) {
+                                        return group == RankGroups::all
+                                                   ? own.communicator(options.rank)
+                                                   : own.communicator(options.rank, group);
+                                      },
+                                      RankGroups{group_facts<Program>, mesh}, options.rank};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, connect), true)) || ...);
+      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, ends), true)) || ...);
     }
     (std::make_integer_sequence<int, Program::devices>{});
     return made;
