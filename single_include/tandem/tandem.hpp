@@ -3326,7 +3326,7 @@ struct MergedOutputs {
 struct OpSetup {
   Node node{};
   int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input
+  Shape const* inputs = nullptr;  ///< of each input; there while the op is made
   int batch = 0;                  ///< samples in the largest microbatch
   int threads = 1;                ///< of its device
   bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
@@ -13937,7 +13937,7 @@ struct PhaseRun {
     }
   }
   template <Axis A, Joined How, auto Data>
-  void run(Collective<A, How, Data> /*phase*/) const {
+  void run(tandem::Collective<A, How, Data> /*phase*/) const {
     static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
     std::span<double> const data = (op.*Data)(operands);
     if (pass.batch == 0) {

@@ -108,7 +108,7 @@ struct PhaseRun {
     }
   }
   template <Axis A, Joined How, auto Data>
-  void run(Collective<A, How, Data> /*phase*/) const {
+  void run(tandem::Collective<A, How, Data> /*phase*/) const {
     static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
     std::span<double> const data = (op.*Data)(operands);
     if (pass.batch == 0) {
