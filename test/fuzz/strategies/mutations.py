@@ -73,10 +73,27 @@ MUTATIONS = {
         "\"reduce\");\n      host.await_slices();", "\"reduce\");"),
     "copy_summed_before_its_reader": (  # which gives the gradient
         "engine/rank/node_passes.hpp",
-        "      if (both && !idle) {\n",
-        "      if (step.begins >= 0 && Host::has_slices) {\n"
-        "        exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
-        "        host.await_slices();\n      }\n      if (both && !idle) {\n"),
+        "      if (both && !idle) {\n"
+        "        step.op->both_gradients(table.operands[n], seen(host, pass, step));\n"
+        "      } else if (step.input_gradient && !idle) {\n"
+        "        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));\n"
+        "      }\n"
+        "      if constexpr (Host::has_slices) {\n"
+        "        if (step.begins >= 0) {\n"
+        "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
+        "        }\n"
+        "      }\n",
+        "      if constexpr (Host::has_slices) {\n"
+        "        if (step.begins >= 0) {\n"
+        "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
+        "          host.await_slices();\n"
+        "        }\n"
+        "      }\n"
+        "      if (both && !idle) {\n"
+        "        step.op->both_gradients(table.operands[n], seen(host, pass, step));\n"
+        "      } else if (step.input_gradient && !idle) {\n"
+        "        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));\n"
+        "      }\n"),
     "losses_of_own_words": (  # each slice makes them of its words
         "engine/rank/rank_core.hpp", "slices.bring_together(device, data, Label{\"vocabulary\"});",
         "static_cast<void>(data);"),
