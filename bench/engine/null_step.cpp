@@ -32,7 +32,7 @@ struct Small : Network<Image<3, 32, 32>, Sequential<Flatten, Linear<10>>> {};
 template <class Net, int Count>
 using NullDevice = typename Program<Net, SingleDevice<Microbatches<Count>>, 4>::template Device<0>;
 
-// Of the nodes of a microbatch, forward and backward.
+// How often a microbatch calls an op, forward and backward.
 template <class Device>
 long long node_passes() {
   long long passes = 0;

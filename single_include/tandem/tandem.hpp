@@ -13865,13 +13865,26 @@ class PhaseHost {
   ~PhaseHost() = default;
 };
 
-/// Over which ranks the phases of a node join what they have.
+/// With which ranks the phases of a node's op join what they have.
 struct PhaseRule {
   int stage = 0;          ///< the local stage of the node
-  bool always = false;    ///< also in an evaluation; else that joins nothing
-  bool replicas = false;  ///< over those that share this rank's part of the model
-  bool tiles = false;     ///< over those that have the other tiles of its images
+  bool always = false;    ///< an evaluation joins them, too
+  bool replicas = false;  ///< with those that have the same part of the model
+  bool tiles = false;     ///< with those that have the other tiles of its images
+
+  /// Whether there is anything to join.
+  [[nodiscard]] constexpr bool joins() const { return replicas || tiles; }
 };
+
+/// The rule of a node: a vocabulary that ranks share, or statistics that they have together.
+/// @param stage  its local stage
+constexpr PhaseRule phase_rule(Node const& node, bool several_replicas, int stage = 0) {
+  bool const shares_words = node.dealt == Dealt::vocabulary;
+  return {.stage = stage,
+          .always = shares_words,
+          .replicas = shares_words || (several_replicas && node.synchronizes),
+          .tiles = node.joins_tiles()};
+}
 
 /// How the passes of an op are run.
 enum class OpWay {
@@ -13887,6 +13900,7 @@ struct OpCalls {
   bool weight_gradient = false;
 };
 
+/// The op of one node, made for its largest microbatch.
 template <class Backend>
 class PreparedOp {
  public:
@@ -13915,7 +13929,7 @@ class PreparedOp {
 
 namespace detail {
 
-/// Runs phases.
+/// Runs the phases of one pass, in order.
 template <class O, class Backend>
 struct PhaseRun {
   O& op;
@@ -13959,6 +13973,7 @@ struct PhaseRun {
 
 }  // namespace detail
 
+/// A PreparedOp that calls an Op.
 template <class O, class Backend, OpCalls Calls>
 class OpOf final : public PreparedOp<Backend> {
   using Base = PreparedOp<Backend>;
@@ -14478,67 +14493,53 @@ using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
 
 namespace tandem {
 
-/// Of each node its op, or null: inputs, views, what another node's op does and what the engine
-/// itself does have none.
+/// Each node's op, or null: inputs, views, and nodes whose work another node's op or the engine
+/// itself does, have none.
 template <class Backend>
 using OpList = std::vector<OpPointer<Backend>>;
 
 namespace detail {
 
-/// @tparam How  own_op() of a node
-template <NodeKind Kind, Dealt How, class Net, class Backend, int LeafIndex>
-struct SelectOp;
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<Leaf<Net, LeafIndex>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::rows, Net, Backend, LeafIndex> {
-  using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::embedding, Net, Backend, LeafIndex> {
-  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
-  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::tiled, Net, Backend, LeafIndex> {
-  using type = Op<typename Leaf<Net, LeafIndex>::synchronized, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::exchange, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<TileExchange, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<ConcatJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<AddJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<MultiplyJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<RowBias, Backend>;
-};
 /// own_op() of a node; `tiled` of one that joins statistics with other tiles.
 constexpr Dealt op_of(Node const& node) {
   return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+}
+
+/// The type of the op of node @p N, which has one.
+template <class Device, class Backend, int N>
+constexpr auto select_op() {
+  constexpr Node const& node = Device::graph.node[N];
+  constexpr Dealt own = op_of(node);
+  if constexpr (node.kind == NodeKind::exchange) {
+    return std::type_identity<Op<TileExchange, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::concat) {
+    return std::type_identity<Op<ConcatJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::add) {
+    return std::type_identity<Op<AddJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::multiply) {
+    return std::type_identity<Op<MultiplyJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::bias) {
+    return std::type_identity<Op<RowBias, Backend>>{};
+  } else {
+    constexpr int leaf = node.leaf;
+    using Own = Leaf<typename Device::Network, leaf>;
+    if constexpr (own == Dealt::rows) {
+      return std::type_identity<Op<typename Own::without_bias, Backend>>{};
+    } else if constexpr (own == Dealt::embedding || own == Dealt::vocabulary) {
+      return std::type_identity<Op<WordSlice<Own>, Backend>>{};
+    } else if constexpr (own == Dealt::tiled) {
+      return std::type_identity<Op<typename Own::synchronized, Backend>>{};
+    } else {
+      return std::type_identity<Op<Own, Backend>>{};
+    }
+  }
 }
 
 /// How node @p n of @p Device is called.
 template <class Device>
 constexpr OpCalls calls_of(int n) {
   Node const& node = Device::graph.node[n];
-  bool const phased = node.dealt == Dealt::vocabulary || node.joins_tiles() ||
-                      (Device::several_replicas && node.synchronizes);
+  bool const phased = phase_rule(node, Device::several_replicas).joins();
   return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
                  : phased                        ? OpWay::phased
                                                  : OpWay::whole,
@@ -14585,15 +14586,13 @@ constexpr auto group_ops() {
   return groups;
 }
 
-/// Once a program.
+/// Worked out once a program.
 template <class Device>
 inline constexpr auto op_groups = group_ops<Device>();
 
 template <class Device, class Backend, int G>
 constexpr OpFactory<Backend> op_factory() {
-  constexpr Node const& node = Device::graph.node[op_groups<Device>.first[G]];
-  using Own =
-      typename SelectOp<node.kind, op_of(node), typename Device::Network, Backend, node.leaf>::type;
+  using Own = typename decltype(select_op<Device, Backend, op_groups<Device>.first[G]>())::type;
   static_assert(sizeof(Own) > 0);  // a layer without kernels says so here, in few lines
   return make_op<Own, Backend, op_groups<Device>.calls[G]>;
 }
@@ -14626,7 +14625,7 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
                                            std::vector<Shape> const& inputs, int batch, int threads,
                                            Slice const& slice);
 
-/// Prepares them.
+/// Prepares the ops of all nodes.
 /// @param slice  of layers that several ranks share, the rank's
 template <class Backend>
 TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend> const& types,
@@ -14644,20 +14643,14 @@ TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend
     while (tables.stages[static_cast<std::size_t>(stage)].last <= n) {
       ++stage;
     }
+    PhaseRule const rule = phase_rule(node, tables.several_replicas, stage);
     int const group = types.group[n++];
-    ops.push_back(
-        group < 0 ? nullptr
-                  : types.make[group](setup, device,
-                                      {.stage = stage,
-                                       .always = node.dealt == Dealt::vocabulary,
-                                       .replicas = node.dealt == Dealt::vocabulary ||
-                                                   (tables.several_replicas && node.synchronizes),
-                                       .tiles = node.joins_tiles()}));
+    ops.push_back(group < 0 ? nullptr : types.make[group](setup, device, rule));
   }
   return ops;
 }
 
-/// What they want.
+/// The memory that each node's op wants.
 template <class Backend>
 TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
   std::vector<OpNeeds> needs;
@@ -14669,7 +14662,8 @@ TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
 
 /// Scratch memory of the greediest pass.
 TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs);
-/// Room for gradients that wait: for all, up to a size at which nothing more is won.
+/// Room for gradients that wait until their bucket is whole: for all of them, up to a size at which
+/// nothing more is won.
 TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs);
 
 }  // namespace tandem
@@ -14728,7 +14722,7 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
                               : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
          .dropout = dropped.rate,
          .dropout_index = dropped.origin,
-         // Of all slices, where the rank is one of several that each have as many.
+         // A rank that has several slices counts all slices of all ranks.
          .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
   }
   return list;
@@ -16638,8 +16632,8 @@ struct GroupFacts {
   int slices;
   bool keeps_two;
 
-  /// Of each copy and tie that crosses, which of the groups of ties it is; behind the last how many
-  /// there are.
+  /// How many ties before this one, copy by copy, are of several devices: the number of its group,
+  /// and behind the last copy the number of groups.
   [[nodiscard]] constexpr int tie_group(int copy, int tie) const {
     int number = 0;
     for (int c = 0; c <= copy && c < map.copies; ++c) {
@@ -18702,36 +18696,38 @@ struct BranchesOn {
 
 namespace tandem {
 
-/// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
-/// that it does not matter where the network is cut.
+/// How the gradients of a node's output are added up. A named value's come back from stage to
+/// stage, rounded at each; they are rounded alike within a stage, so that it does not matter where
+/// the network is cut.
 constexpr Rounding rounding_of(Node const& node) {
   return node.named ? Rounding::each : Rounding::once;
 }
 
+/// A pass that does more than call a node's op goes a slower way, by the flags that are not plain.
 template <class Backend>
 struct NodeStep {
-  PreparedOp<Backend>* op = nullptr;
-  bool plain_forward = false;    ///< nothing but the op's forward, with the pass as it is
-  bool idle_forward = false;     ///< nothing at all
-  bool plain_backward = false;   ///< nothing but the op's gradients, one by one, likewise
-  bool input_gradient = false;   ///< that of its inputs is wanted
-  bool weight_gradient = false;  ///< its op computes one
-  bool both = false;             ///< its op computes the two at once
+  PreparedOp<Backend>* op = nullptr;  ///< null: the node computes nothing
+  bool plain_forward = false;         ///< forward only calls the op, with the pass as it is
+  bool idle_forward = false;          ///< forward does nothing
+  bool plain_backward = false;   ///< backward only calls the op, once for each gradient, likewise
+  bool input_gradient = false;   ///< backward wants the gradients of its inputs
+  bool weight_gradient = false;  ///< its op computes the gradients of its parameters
+  bool both = false;             ///< its op computes both kinds of gradients at once
   bool adds_forks = false;       ///< the gradients of its output are added up, or sent
   bool collective = false;       ///< ranks that share layers add or exchange something there
   bool phased = false;           ///< its op is called for microbatches without samples, too
-  bool of_source = false;        ///< what is whole where rows come in pieces
+  bool of_source = false;        ///< it depends on an input that is whole where rows come in pieces
   bool dealt_rows = false;       ///< its op sees the rank's own rows
   bool needs_gradient = false;
   int clock = 0;
   int closes = -1;  ///< the bucket that is whole when its weights' gradients are, or -1
   int uses = 0;     ///< gradients that its output gets
-  /// What it gives its only gradient, and so begins the sum of that over the ranks: a Copy or an
-  /// Enter, or -1. Siblings that became one node give one together.
+  /// The Copy or Enter that gets its only gradient from this node, whose backward pass begins the
+  /// sum of that over the ranks; or -1. Siblings that became one node give one together.
   int begins = -1;
 };
 
-/// Of all nodes.
+/// The steps of all nodes of a device.
 template <class Backend>
 TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables,
                                                       OpList<Backend> const& ops) {
@@ -18755,8 +18751,7 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
     step.adds_forks =
         node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
     step.collective = node.is_collective();
-    step.phased = node.dealt == Dealt::vocabulary || node.joins_tiles() ||
-                  (tables.several_replicas && node.synchronizes);
+    step.phased = phase_rule(node, tables.several_replicas).joins();
     step.of_source = tables.reads_two && has_source_time(node);
     step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
     step.clock = node.in.clock;
@@ -19140,7 +19135,7 @@ class NodePasses {
     }
   }
 
-  // Where nothing is joined with other ranks no such pass is called.
+  // Whether a microbatch has no samples for an op that joins nothing with other ranks.
   static bool is_idle(NodeStep<Backend> const& step, PassType const& pass) {
     return pass.batch == 0 && !step.phased;
   }
@@ -19156,7 +19151,7 @@ class NodePasses {
     }
     return all_rows(pass, step);
   }
-  // The same where ranks that share layers have all rows.
+  // As the ranks that share layers see it where each has all rows.
   static PassType all_rows(PassType const& pass, NodeStep<Backend> const& step) {
     if (step.clock != 0) {
       return pass.on_clock(step.clock);
@@ -22061,7 +22056,7 @@ struct RankEnds {
   RankGroups groups;
   int rank;
 
-  /// Of each local stage, with its replicas.
+  /// The rank's ends of the groups over which each local stage's gradients are summed.
   [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages(
       std::span<LocalStage const> stages) const {
     std::vector<Communicator> ends;
@@ -22216,7 +22211,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
 
   /// Has the weights of a stage, to which @p table points, as products read them.
   void pack(Table const& table, LocalStage const& stage);
-  /// Those of stage @p id, or of all.
+  /// Has the weights of stage @p id as products read them, or those of all stages.
   void pack(int id = -1) {
     for (LocalStage const& stage : tables.stages) {
       if (id < 0 || stage.id == id) {

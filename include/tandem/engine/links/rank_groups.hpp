@@ -27,8 +27,8 @@ struct GroupFacts {
   int slices;
   bool keeps_two;
 
-  /// Of each copy and tie that crosses, which of the groups of ties it is; behind the last how many
-  /// there are.
+  /// How many ties before this one, copy by copy, are of several devices: the number of its group,
+  /// and behind the last copy the number of groups.
   [[nodiscard]] constexpr int tie_group(int copy, int tie) const {
     int number = 0;
     for (int c = 0; c <= copy && c < map.copies; ++c) {

@@ -294,7 +294,7 @@ class NodePasses {
     }
   }
 
-  // Where nothing is joined with other ranks no such pass is called.
+  // Whether a microbatch has no samples for an op that joins nothing with other ranks.
   static bool is_idle(NodeStep<Backend> const& step, PassType const& pass) {
     return pass.batch == 0 && !step.phased;
   }
@@ -310,7 +310,7 @@ class NodePasses {
     }
     return all_rows(pass, step);
   }
-  // The same where ranks that share layers have all rows.
+  // As the ranks that share layers see it where each has all rows.
   static PassType all_rows(PassType const& pass, NodeStep<Backend> const& step) {
     if (step.clock != 0) {
       return pass.on_clock(step.clock);

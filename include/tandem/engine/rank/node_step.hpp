@@ -17,36 +17,38 @@
 
 namespace tandem {
 
-/// Those of a named value come back from stage to stage, rounded at each; within a stage, too, so
-/// that it does not matter where the network is cut.
+/// How the gradients of a node's output are added up. A named value's come back from stage to
+/// stage, rounded at each; they are rounded alike within a stage, so that it does not matter where
+/// the network is cut.
 constexpr Rounding rounding_of(Node const& node) {
   return node.named ? Rounding::each : Rounding::once;
 }
 
+/// A pass that does more than call a node's op goes a slower way, by the flags that are not plain.
 template <class Backend>
 struct NodeStep {
-  PreparedOp<Backend>* op = nullptr;
-  bool plain_forward = false;    ///< nothing but the op's forward, with the pass as it is
-  bool idle_forward = false;     ///< nothing at all
-  bool plain_backward = false;   ///< nothing but the op's gradients, one by one, likewise
-  bool input_gradient = false;   ///< that of its inputs is wanted
-  bool weight_gradient = false;  ///< its op computes one
-  bool both = false;             ///< its op computes the two at once
+  PreparedOp<Backend>* op = nullptr;  ///< null: the node computes nothing
+  bool plain_forward = false;         ///< forward only calls the op, with the pass as it is
+  bool idle_forward = false;          ///< forward does nothing
+  bool plain_backward = false;   ///< backward only calls the op, once for each gradient, likewise
+  bool input_gradient = false;   ///< backward wants the gradients of its inputs
+  bool weight_gradient = false;  ///< its op computes the gradients of its parameters
+  bool both = false;             ///< its op computes both kinds of gradients at once
   bool adds_forks = false;       ///< the gradients of its output are added up, or sent
   bool collective = false;       ///< ranks that share layers add or exchange something there
   bool phased = false;           ///< its op is called for microbatches without samples, too
-  bool of_source = false;        ///< what is whole where rows come in pieces
+  bool of_source = false;        ///< it depends on an input that is whole where rows come in pieces
   bool dealt_rows = false;       ///< its op sees the rank's own rows
   bool needs_gradient = false;
   int clock = 0;
   int closes = -1;  ///< the bucket that is whole when its weights' gradients are, or -1
   int uses = 0;     ///< gradients that its output gets
-  /// What it gives its only gradient, and so begins the sum of that over the ranks: a Copy or an
-  /// Enter, or -1. Siblings that became one node give one together.
+  /// The Copy or Enter that gets its only gradient from this node, whose backward pass begins the
+  /// sum of that over the ranks; or -1. Siblings that became one node give one together.
   int begins = -1;
 };
 
-/// Of all nodes.
+/// The steps of all nodes of a device.
 template <class Backend>
 TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables,
                                                       OpList<Backend> const& ops) {
@@ -70,8 +72,7 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
     step.adds_forks =
         node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
     step.collective = node.is_collective();
-    step.phased = node.dealt == Dealt::vocabulary || node.joins_tiles() ||
-                  (tables.several_replicas && node.synchronizes);
+    step.phased = phase_rule(node, tables.several_replicas).joins();
     step.of_source = tables.reads_two && has_source_time(node);
     step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
     step.clock = node.in.clock;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -21,67 +22,53 @@
 
 namespace tandem {
 
-/// Of each node its op, or null: inputs, views, what another node's op does and what the engine
-/// itself does have none.
+/// Each node's op, or null: inputs, views, and nodes whose work another node's op or the engine
+/// itself does, have none.
 template <class Backend>
 using OpList = std::vector<OpPointer<Backend>>;
 
 namespace detail {
 
-/// @tparam How  own_op() of a node
-template <NodeKind Kind, Dealt How, class Net, class Backend, int LeafIndex>
-struct SelectOp;
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<Leaf<Net, LeafIndex>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::rows, Net, Backend, LeafIndex> {
-  using type = Op<typename Leaf<Net, LeafIndex>::without_bias, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::embedding, Net, Backend, LeafIndex> {
-  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::vocabulary, Net, Backend, LeafIndex> {
-  using type = Op<WordSlice<Leaf<Net, LeafIndex>>, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::layer, Dealt::tiled, Net, Backend, LeafIndex> {
-  using type = Op<typename Leaf<Net, LeafIndex>::synchronized, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::exchange, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<TileExchange, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::concat, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<ConcatJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::add, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<AddJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::multiply, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<MultiplyJoin, Backend>;
-};
-template <class Net, class Backend, int LeafIndex>
-struct SelectOp<NodeKind::bias, Dealt::whole, Net, Backend, LeafIndex> {
-  using type = Op<RowBias, Backend>;
-};
 /// own_op() of a node; `tiled` of one that joins statistics with other tiles.
 constexpr Dealt op_of(Node const& node) {
   return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+}
+
+/// The type of the op of node @p N, which has one.
+template <class Device, class Backend, int N>
+constexpr auto select_op() {
+  constexpr Node const& node = Device::graph.node[N];
+  constexpr Dealt own = op_of(node);
+  if constexpr (node.kind == NodeKind::exchange) {
+    return std::type_identity<Op<TileExchange, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::concat) {
+    return std::type_identity<Op<ConcatJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::add) {
+    return std::type_identity<Op<AddJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::multiply) {
+    return std::type_identity<Op<MultiplyJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::bias) {
+    return std::type_identity<Op<RowBias, Backend>>{};
+  } else {
+    constexpr int leaf = node.leaf;
+    using Own = Leaf<typename Device::Network, leaf>;
+    if constexpr (own == Dealt::rows) {
+      return std::type_identity<Op<typename Own::without_bias, Backend>>{};
+    } else if constexpr (own == Dealt::embedding || own == Dealt::vocabulary) {
+      return std::type_identity<Op<WordSlice<Own>, Backend>>{};
+    } else if constexpr (own == Dealt::tiled) {
+      return std::type_identity<Op<typename Own::synchronized, Backend>>{};
+    } else {
+      return std::type_identity<Op<Own, Backend>>{};
+    }
+  }
 }
 
 /// How node @p n of @p Device is called.
 template <class Device>
 constexpr OpCalls calls_of(int n) {
   Node const& node = Device::graph.node[n];
-  bool const phased = node.dealt == Dealt::vocabulary || node.joins_tiles() ||
-                      (Device::several_replicas && node.synchronizes);
+  bool const phased = phase_rule(node, Device::several_replicas).joins();
   return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
                  : phased                        ? OpWay::phased
                                                  : OpWay::whole,
@@ -128,15 +115,13 @@ constexpr auto group_ops() {
   return groups;
 }
 
-/// Once a program.
+/// Worked out once a program.
 template <class Device>
 inline constexpr auto op_groups = group_ops<Device>();
 
 template <class Device, class Backend, int G>
 constexpr OpFactory<Backend> op_factory() {
-  constexpr Node const& node = Device::graph.node[op_groups<Device>.first[G]];
-  using Own =
-      typename SelectOp<node.kind, op_of(node), typename Device::Network, Backend, node.leaf>::type;
+  using Own = typename decltype(select_op<Device, Backend, op_groups<Device>.first[G]>())::type;
   static_assert(sizeof(Own) > 0);  // a layer without kernels says so here, in few lines
   return make_op<Own, Backend, op_groups<Device>.calls[G]>;
 }
@@ -169,7 +154,7 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
                                            std::vector<Shape> const& inputs, int batch, int threads,
                                            Slice const& slice);
 
-/// Prepares them.
+/// Prepares the ops of all nodes.
 /// @param slice  of layers that several ranks share, the rank's
 template <class Backend>
 TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend> const& types,
@@ -187,20 +172,14 @@ TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend
     while (tables.stages[static_cast<std::size_t>(stage)].last <= n) {
       ++stage;
     }
+    PhaseRule const rule = phase_rule(node, tables.several_replicas, stage);
     int const group = types.group[n++];
-    ops.push_back(
-        group < 0 ? nullptr
-                  : types.make[group](setup, device,
-                                      {.stage = stage,
-                                       .always = node.dealt == Dealt::vocabulary,
-                                       .replicas = node.dealt == Dealt::vocabulary ||
-                                                   (tables.several_replicas && node.synchronizes),
-                                       .tiles = node.joins_tiles()}));
+    ops.push_back(group < 0 ? nullptr : types.make[group](setup, device, rule));
   }
   return ops;
 }
 
-/// What they want.
+/// The memory that each node's op wants.
 template <class Backend>
 TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
   std::vector<OpNeeds> needs;
@@ -212,7 +191,8 @@ TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
 
 /// Scratch memory of the greediest pass.
 TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs);
-/// Room for gradients that wait: for all, up to a size at which nothing more is won.
+/// Room for gradients that wait until their bucket is whole: for all of them, up to a size at which
+/// nothing more is won.
 TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs);
 
 }  // namespace tandem
@@ -271,7 +251,7 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
                               : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
          .dropout = dropped.rate,
          .dropout_index = dropped.origin,
-         // Of all slices, where the rank is one of several that each have as many.
+         // A rank that has several slices counts all slices of all ranks.
          .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
   }
   return list;

@@ -5,12 +5,14 @@
 /// PreparedOp: the op of a node, whatever its type. What runs an op's passes is compiled for that
 /// type, not for each network; phases are run one after another, with the other ranks.
 
-#include <concepts>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/mesh.hpp>
+#include <tandem/graph/graph.hpp>
 #include <tandem/ops/concepts.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/phases.hpp>
@@ -36,13 +38,26 @@ class PhaseHost {
   ~PhaseHost() = default;
 };
 
-/// Over which ranks the phases of a node join what they have.
+/// With which ranks the phases of a node's op join what they have.
 struct PhaseRule {
   int stage = 0;          ///< the local stage of the node
-  bool always = false;    ///< also in an evaluation; else that joins nothing
-  bool replicas = false;  ///< over those that share this rank's part of the model
-  bool tiles = false;     ///< over those that have the other tiles of its images
+  bool always = false;    ///< an evaluation joins them, too
+  bool replicas = false;  ///< with those that have the same part of the model
+  bool tiles = false;     ///< with those that have the other tiles of its images
+
+  /// Whether there is anything to join.
+  [[nodiscard]] constexpr bool joins() const { return replicas || tiles; }
 };
+
+/// The rule of a node: a vocabulary that ranks share, or statistics that they have together.
+/// @param stage  its local stage
+constexpr PhaseRule phase_rule(Node const& node, bool several_replicas, int stage = 0) {
+  bool const shares_words = node.dealt == Dealt::vocabulary;
+  return {.stage = stage,
+          .always = shares_words,
+          .replicas = shares_words || (several_replicas && node.synchronizes),
+          .tiles = node.joins_tiles()};
+}
 
 /// How the passes of an op are run.
 enum class OpWay {
@@ -58,6 +73,7 @@ struct OpCalls {
   bool weight_gradient = false;
 };
 
+/// The op of one node, made for its largest microbatch.
 template <class Backend>
 class PreparedOp {
  public:
@@ -86,7 +102,7 @@ class PreparedOp {
 
 namespace detail {
 
-/// Runs phases.
+/// Runs the phases of one pass, in order.
 template <class O, class Backend>
 struct PhaseRun {
   O& op;
@@ -130,6 +146,7 @@ struct PhaseRun {
 
 }  // namespace detail
 
+/// A PreparedOp that calls an Op.
 template <class O, class Backend, OpCalls Calls>
 class OpOf final : public PreparedOp<Backend> {
   using Base = PreparedOp<Backend>;

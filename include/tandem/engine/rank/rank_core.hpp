@@ -99,7 +99,7 @@ struct RankEnds {
   RankGroups groups;
   int rank;
 
-  /// Of each local stage, with its replicas.
+  /// The rank's ends of the groups over which each local stage's gradients are summed.
   [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages(
       std::span<LocalStage const> stages) const {
     std::vector<Communicator> ends;
@@ -254,7 +254,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
 
   /// Has the weights of a stage, to which @p table points, as products read them.
   void pack(Table const& table, LocalStage const& stage);
-  /// Those of stage @p id, or of all.
+  /// Has the weights of stage @p id as products read them, or those of all stages.
   void pack(int id = -1) {
     for (LocalStage const& stage : tables.stages) {
       if (id < 0 || stage.id == id) {
