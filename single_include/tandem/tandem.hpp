@@ -13947,13 +13947,13 @@ struct PhaseRun {
   template <auto Run>
   void run(Compute<Run> /*phase*/) const {
     if (pass.batch > 0) {
-      (op.*Run)(operands, pass);
+      std::invoke(Run, op, operands, pass);
     }
   }
   template <Axis A, Joined How, auto Data>
   void run(tandem::Collective<A, How, Data> /*phase*/) const {
     static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
-    std::span<double> const data = (op.*Data)(operands);
+    std::span<double> const data = std::invoke(Data, op, operands);
     if (pass.batch == 0) {
       Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
     }
@@ -13967,7 +13967,7 @@ struct PhaseRun {
   template <Axis A, auto Data>
   void run(Gather<A, Data> /*phase*/) const {
     static_assert(A == Axis::tensor, "PhaseHost gathers along no other axis");
-    host.gather((op.*Data)(operands, pass));
+    host.gather(std::invoke(Data, op, operands, pass));
   }
 };
 

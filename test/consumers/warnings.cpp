@@ -23,6 +23,9 @@ namespace td = tandem;
 namespace {
 
 struct Net : td::models::SmallCnn<10> {};
+struct Together
+    : td::Network<td::Image<3, 8, 8>,
+                  td::Sequential<td::SyncBatchNorm2d<>, td::GlobalAvgPool, td::Linear<5>>> {};
 struct Writer : td::models::Gpt<17, 8, 16, 2, 2> {};
 
 td::TensorDataset<std::int32_t> images() {
@@ -65,5 +68,6 @@ int main() {
   train<td::Hybrid<td::DataParallel<2>, Halves>>(td::Adam{});
   train<td::Pipeline<td::ZeroBubbleH1, 4, td::Split<5>, td::Split<8>>>(td::Sgd{});
   train<td::CrossModelParallel<td::AverageWeights<8>, td::Split<5>, td::Split<8>>>(td::Sgd{});
+  td::Trainer<Together, td::DataParallel<2>, td::Host>{{.batch = 8}}.save("run.safetensors");
   write("a text of seventeen letters at most");
 }
