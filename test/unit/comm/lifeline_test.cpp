@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <future>
@@ -17,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/lifeline/first_to_say.hpp>
@@ -400,6 +402,43 @@ TEST_CASE("a process whose ranks do not return after another's failure ends, and
                                  "s of it, so the process ends\n"
                            : ""));
   }
+}
+
+TEST_CASE("a group that is guarded while the verdict arrives is aborted once") {
+  struct Counted {
+    void abort(int /*rank*/, std::string_view /*reason*/) { ++aborts; }
+    std::atomic<int> aborts{0};
+  };
+  std::string const address = "127.0.0.1:" + std::to_string(test::free_port());
+  std::array<int, 2> go{};
+  REQUIRE(::pipe(go.data()) == 0);
+  test::Child fails{[&] {
+    LifelineGuard<Counted> line{test::world_of(2, 0, address), 1, 20s};
+    char byte = 0;
+    [[maybe_unused]] auto const read = ::read(go[0], &byte, 1);
+    line.report(0, "the fuse has blown");
+    return std::string{};
+  }};
+  test::Child other{[&] {
+    Counted before;
+    Counted group;
+    {
+      LifelineGuard<Counted> line{test::world_of(2, 1, address), 1, 20s};
+      auto const meets_verdict = [&](void* /*nothing*/) {
+        [[maybe_unused]] auto const told = ::write(go[1], "", 1);
+        while (line.failure().empty()) {
+          std::this_thread::sleep_for(1ms);
+        }
+      };
+      std::shared_ptr<void> in_guard{nullptr, meets_verdict};
+      line.guard(before, [held = std::move(in_guard)](int /*rank*/) { return std::string{}; });
+      line.guard(group);  // lets go of `held` in the middle
+    }
+    return std::to_string(before.aborts) + " " + std::to_string(group.aborts);
+  }};
+  CHECK(other.result() == "0 1");
+  ::close(go[0]);
+  ::close(go[1]);
 }
 
 TEST_CASE("of the processes of one machine that live one says a sentence") {

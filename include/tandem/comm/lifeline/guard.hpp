@@ -72,13 +72,13 @@ class LifelineGuard {
     }
   }
 
-  /// @p group is aborted by what goes wrong elsewhere, or has already, until release().
+  /// @p group is aborted, once, by what goes wrong elsewhere, or has already, until release().
   void guard(Group& group, Where where = {}) {
     std::lock_guard const lock{mutex_};
     group_ = &group;
     where_ = std::move(where);
-    if (auto const known = lifeline_ ? lifeline_->verdict() : std::nullopt) {
-      abort(*known);
+    if (verdict_) {
+      abort();
     }
   }
   /// The group is about to go.
@@ -158,22 +158,20 @@ class LifelineGuard {
   void end(LifelineVerdict const& verdict) {
     std::lock_guard const lock{mutex_};
     ends_at_ = now() + Clock::duration{grace}.count();
-    reason_ = sentence_of(verdict);
-    code_ = verdict.timed_out || verdict.process * local_ != first_ ? ExitCode::peer_failed
-                                                                    : ExitCode::error;
+    verdict_ = verdict;
     if (group_ != nullptr) {
-      abort(verdict);
+      abort();
     }
   }
 
-  void abort(LifelineVerdict const& verdict) {
-    if constexpr (requires { group_->time_out(verdict.reason()); }) {
-      if (verdict.timed_out) {
-        group_->time_out(verdict.reason());
+  void abort() {
+    if constexpr (requires { group_->time_out(verdict_->reason()); }) {
+      if (verdict_->timed_out) {
+        group_->time_out(verdict_->reason());
         return;
       }
     }
-    group_->abort(rank_of(verdict), verdict.reason());
+    group_->abort(rank_of(*verdict_), verdict_->reason());
   }
 
   [[nodiscard]] int rank_of(LifelineVerdict const& verdict) const {
@@ -192,10 +190,13 @@ class LifelineGuard {
     if (since == idle || time < ends_at_ || time - since < Clock::duration{grace}.count()) {
       return;
     }
-    std::string const text = reason_ + "; the ranks of this process, " + std::to_string(first_) +
+    std::string const text = sentence_of(*verdict_) + "; the ranks of this process, " +
+                             std::to_string(first_) +
                              (local_ > 1 ? " to " + std::to_string(first_ + local_ - 1) : "") +
                              ", have not returned within 3 s of it, so the process ends";
-    detail::report_stall(hook_, {.message = text.c_str(), .rank = first_, .idle = grace}, code_);
+    bool const is_other = verdict_->timed_out || verdict_->process * local_ != first_;
+    detail::report_stall(hook_, {.message = text.c_str(), .rank = first_, .idle = grace},
+                         is_other ? ExitCode::peer_failed : ExitCode::error);
     ends_at_ = time + Clock::duration{grace}.count();
   }
 
@@ -266,10 +267,9 @@ class LifelineGuard {
   std::mutex mutex_;
   Group* group_ = nullptr;  // by mutex_, and so where_
   Where where_;
-  Clock::rep ends_at_ = 0;  // the lifeline's thread's own, and so the next two
-  std::string reason_;
-  ExitCode code_ = ExitCode::peer_failed;
-  std::optional<Lifeline> lifeline_;  // last: its thread uses what is above
+  std::optional<LifelineVerdict> verdict_;  // written by the lifeline's thread, by mutex_
+  Clock::rep ends_at_ = 0;                  // the lifeline's thread's own
+  std::optional<Lifeline> lifeline_;        // last: its thread uses what is above
 };
 
 }  // namespace tandem
