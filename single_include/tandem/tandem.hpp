@@ -332,117 +332,6 @@ namespace tandem::detail {
 /// Rank: one device's program. Its passes and a step's data, which know the network; all else is
 /// SteppedBody's.
 
-// ---- tandem/core/contract.hpp
-
-/// @file
-/// Checks of preconditions: expects() at the public door, TANDEM_ASSERT inside.
-
-// ---- tandem/core/error.hpp
-
-/// @file
-/// The exceptions that tandem throws; all derive from Error.
-///
-/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks,
-/// numbers that overflow) has a type of its own. Every message is one sentence that says what to
-/// do.
-
-namespace tandem {
-
-/// Base of every exception that tandem throws.
-class Error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-/// The caller broke a stated precondition.
-class ContractError : public Error {
- public:
-  using Error::Error;
-};
-
-/// A file is missing, unreadable, truncated or not what it claims to be.
-class FileError : public Error {
- public:
-  TANDEM_COLD FileError(std::string const& path, std::string const& what)
-      : Error{"'" + path + "': " + what}, path_{path} {}
-
-  [[nodiscard]] std::string const& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// The loss of a step, or its gradient, is not finite; the parameters are those of before the step.
-class NonFiniteLoss : public Error {
- public:
-  using Error::Error;
-};
-
-/// Some rank did not reach a collective in time.
-class TimeoutError : public Error {
- public:
-  using Error::Error;
-};
-
-/// Another rank of the group failed first; its error is the one worth reading.
-class AbortedError : public Error {
- public:
-  using Error::Error;
-};
-
-/// The first error of a group of ranks, with the rank that threw it and the action that it was at.
-/// The original is nested in it.
-class RankError : public Error {
- public:
-  /// @param at  ", at 1F2 (microbatch 2)", or "" outside of all actions
-  TANDEM_COLD RankError(int rank, std::string const& what, std::string const& at = {})
-      : Error{"rank " + std::to_string(rank) + at + ": " + what}, rank_{rank} {}
-
-  [[nodiscard]] int rank() const noexcept { return rank_; }
-
- private:
-  int rank_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-[[noreturn]] TANDEM_COLD inline void fail_contract(char const* message) {
-  throw ContractError{message};
-}
-
-[[noreturn]] TANDEM_COLD inline void fail_internal_check(char const* condition, char const* file,
-                                                         int line) {
-  throw ContractError{std::string{"internal check: "} + condition + " (" + file + ":" +
-                      std::to_string(line) + ")"};
-}
-
-}  // namespace detail
-
-/// Always on, O(1), at the public door. The message says what is wrong and what to do, and names
-/// the door: it is for who called that, whom a place in this library's source tells nothing.
-/// @throws ContractError  @p condition is false
-constexpr void expects(bool condition, char const* message) {
-  if (!condition) {
-    detail::fail_contract(message);
-  }
-}
-
-}  // namespace tandem
-
-/// A check inside the library, on in debug builds only; the body of no type depends on it. The
-/// fault is the library's, so the message has the place.
-#if defined(NDEBUG)
-#define TANDEM_ASSERT(condition) static_cast<void>(0)
-#else
-#define TANDEM_ASSERT(condition)      \
-  ((condition) ? static_cast<void>(0) \
-               : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
-#endif
-
 // ---- tandem/engine/links/concepts.hpp
 
 /// @file
@@ -1274,55 +1163,318 @@ concept Carries =
 
 }  // namespace tandem
 
-// ---- tandem/engine/memory/check/memory_check.hpp
+// ---- tandem/engine/prepare/rank_plan.hpp
 
 /// @file
-/// MemoryCheck: plays a row of actions on a rank's tables of pointers, byte by byte of its arenas.
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+// ---- tandem/engine/prepare/device_tables.hpp
+
+/// @file
+/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
+
+// ---- tandem/core/mesh.hpp
+
+/// @file
+/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
 ///
-/// Every write marks its bytes with the buffer and the microbatch, every read must find the marks
-/// of what it wants, and nothing may write where a message is sent from that may not have left: so
-/// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
-/// pass reads and writes, and of the plan only the pointers that came of it and its waits.
+/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
+/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
 
-// ---- tandem/engine/memory/check/checked_memory.hpp
+// ---- tandem/core/contract.hpp
 
 /// @file
-/// CheckedMemory: reads and writes of a rank's arenas by name, for MemoryCheck.
+/// Checks of preconditions: expects() at the public door, TANDEM_ASSERT inside.
 
-// ---- tandem/engine/memory/check/buffer_names.hpp
-
-/// @file
-/// BufferNames: which buffers a device's graph has, one name for all nodes and edges that share one
-/// by what they are (views, sums, slices) and not by where a plan has put them.
-
-// ---- tandem/core/insertion_sort.hpp
+// ---- tandem/core/error.hpp
 
 /// @file
-/// insertion_sort: a stable sort of a few elements, in a tenth of the code of std::stable_sort,
-/// which each type that is sorted would compile anew.
+/// The exceptions that tandem throws; all derive from Error.
+///
+/// A broken contract (the program is wrong) is a ContractError; a broken world (files, ranks,
+/// numbers that overflow) has a type of its own. Every message is one sentence that says what to
+/// do.
 
 namespace tandem {
 
-/// Sorts @p list by @p less; what is equal stays in its order. Linear in a list that is sorted,
-/// quadratic at most.
-template <class T, class Less>
-constexpr void insertion_sort(std::vector<T>& list, Less const& less) {
-  for (std::size_t i = 1; i < list.size(); ++i) {
-    T one = std::move(list[i]);
-    std::size_t at = i;
-    for (; at > 0 && less(one, list[at - 1]); --at) {
-      list[at] = std::move(list[at - 1]);
-    }
-    list[at] = std::move(one);
+/// Base of every exception that tandem throws.
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The caller broke a stated precondition.
+class ContractError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A file is missing, unreadable, truncated or not what it claims to be.
+class FileError : public Error {
+ public:
+  TANDEM_COLD FileError(std::string const& path, std::string const& what)
+      : Error{"'" + path + "': " + what}, path_{path} {}
+
+  [[nodiscard]] std::string const& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// The loss of a step, or its gradient, is not finite; the parameters are those of before the step.
+class NonFiniteLoss : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Some rank did not reach a collective in time.
+class TimeoutError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Another rank of the group failed first; its error is the one worth reading.
+class AbortedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The first error of a group of ranks, with the rank that threw it and the action that it was at.
+/// The original is nested in it.
+class RankError : public Error {
+ public:
+  /// @param at  ", at 1F2 (microbatch 2)", or "" outside of all actions
+  TANDEM_COLD RankError(int rank, std::string const& what, std::string const& at = {})
+      : Error{"rank " + std::to_string(rank) + at + ": " + what}, rank_{rank} {}
+
+  [[nodiscard]] int rank() const noexcept { return rank_; }
+
+ private:
+  int rank_;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+[[noreturn]] TANDEM_COLD inline void fail_contract(char const* message) {
+  throw ContractError{message};
+}
+
+[[noreturn]] TANDEM_COLD inline void fail_internal_check(char const* condition, char const* file,
+                                                         int line) {
+  throw ContractError{std::string{"internal check: "} + condition + " (" + file + ":" +
+                      std::to_string(line) + ")"};
+}
+
+}  // namespace detail
+
+/// Always on, O(1), at the public door. The message says what is wrong and what to do, and names
+/// the door: it is for who called that, whom a place in this library's source tells nothing.
+/// @throws ContractError  @p condition is false
+constexpr void expects(bool condition, char const* message) {
+  if (!condition) {
+    detail::fail_contract(message);
   }
 }
 
 }  // namespace tandem
 
-// ---- tandem/graph/graph_view.hpp
+/// A check inside the library, on in debug builds only; the body of no type depends on it. The
+/// fault is the library's, so the message has the place.
+#if defined(NDEBUG)
+#define TANDEM_ASSERT(condition) static_cast<void>(0)
+#else
+#define TANDEM_ASSERT(condition)      \
+  ((condition) ? static_cast<void>(0) \
+               : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
+#endif
+
+namespace tandem {
+
+/// In place of a number of replicas, or of ranks: as many as the program is started with.
+inline constexpr int by_world = -1;
+
+/// What ranks may differ in.
+enum class Axis : std::uint8_t {
+  data,   ///< replicas of the model, each with its share of the batch
+  model,  ///< devices of a replica, each with its parts of the model
+  tensor  ///< slices of the layers of a part
+};
+inline constexpr int axis_count = 3;
+inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
+
+/// Where a rank is. 0 along an axis that its mesh does not have.
+struct Coordinates {
+  int data = 0;
+  int model = 0;
+  int tensor = 0;
+
+  [[nodiscard]] constexpr int& operator[](Axis axis) {
+    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
+  }
+  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
+
+  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
+};
+
+/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
+struct MeshGroup {
+  int first = 0;
+  int stride = 1;
+  int count = 1;
+
+  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
+
+  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
+};
+
+/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
+///
+///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
+///
+///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
+///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
+///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
+///
+/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
+/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
+class Mesh {
+ public:
+  /// One rank.
+  constexpr Mesh() = default;
+
+  /// @p extent ranks along one axis.
+  /// @throws ContractError  less than one
+  constexpr Mesh(Axis axis, int extent) {
+    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
+    extent_[index(axis)] = extent;
+  }
+
+  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
+  /// @throws ContractError  an axis would be in two places, or there are too many ranks
+  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
+    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
+            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
+    Mesh product;
+    for (Axis const axis : all_axes) {
+      int const a = index(axis);
+      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
+                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
+              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
+              "one place; give its whole extent on one side");
+      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
+      product.stride_[a] = product.extent_[a] == 1 ? 1
+                           : inner.extent_[a] > 1  ? inner.stride_[a]
+                                                   : outer.stride_[a] * inner.size();
+    }
+    return product;
+  }
+
+  /// Ranks.
+  [[nodiscard]] constexpr int size() const {
+    int ranks = 1;
+    for (int const extent : extent_) {
+      ranks *= extent;
+    }
+    return ranks;
+  }
+  /// Ranks of a group along @p axis.
+  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
+  /// Groups along @p axis.
+  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
+
+  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
+    check(rank);
+    return rank / stride(axis) % extent(axis);
+  }
+  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
+    Coordinates at;
+    for (Axis const axis : all_axes) {
+      at[axis] = coordinate(rank, axis);
+    }
+    return at;
+  }
+  /// @throws ContractError  no rank is there
+  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
+    int rank = 0;
+    for (Axis const axis : all_axes) {
+      expects(at[axis] >= 0 && at[axis] < extent(axis),
+              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
+              "extent - 1");
+      rank += at[axis] * stride(axis);
+    }
+    return rank;
+  }
+
+  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
+  /// in the order of their first ranks.
+  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
+    check(rank);
+    int const stride = this->stride(axis);
+    return rank / (stride * extent(axis)) * stride + rank % stride;
+  }
+  /// The ranks of group number @p number along @p axis.
+  /// @throws ContractError  there is no such group
+  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
+    expects(number >= 0 && number < groups(axis),
+            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
+            "mesh.groups(axis) - 1");
+    int const stride = this->stride(axis);
+    return {.first = number / stride * stride * extent(axis) + number % stride,
+            .stride = stride,
+            .count = extent(axis)};
+  }
+  /// The ranks that differ from @p rank along @p axis only, itself among them.
+  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
+    return group(group_of(rank, axis), axis);
+  }
+  /// Whether @p rank is the first of its group along @p axis.
+  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
+    return coordinate(rank, axis) == 0;
+  }
+
+  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
+  /// none of them.
+  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
+    for (int rank = first; rank < first + count; ++rank) {
+      MeshGroup const group = along(axis, rank);
+      if (group[0] < first || group[group.count - 1] >= first + count) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+
+ private:
+  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
+
+  // From a rank to the next of its group.
+  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
+  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
+  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
+    return stride(axis) * extent(axis) == size();
+  }
+  constexpr void check(int rank) const {
+    expects(rank >= 0 && rank < size(),
+            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  }
+
+  int extent_[axis_count] = {1, 1, 1};
+  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/source.hpp
 
 /// @file
-/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
+/// The source of a network on two inputs: what of it depends on the first alone. Where the second
+/// comes row by row, this is computed once.
 
 // ---- tandem/graph/graph.hpp
 
@@ -2591,6 +2743,38 @@ TANDEM_ONCE std::string to_string(Path const& path) {
 
 namespace tandem {
 
+/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
+template <class Program>
+constexpr bool reads_two() {
+  if constexpr (requires { Program::Program::network; }) {
+    return Program::Program::network.node[1].kind == NodeKind::input;
+  } else if constexpr (requires { Program::network; }) {
+    return Program::network.node[1].kind == NodeKind::input;
+  } else {
+    return false;  // a test's own
+  }
+}
+
+constexpr bool has_source_time(Node const& node) {
+  return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+}
+
+/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
+/// A node that reads rows of both has the time of the one that asks.
+template <class Program>
+constexpr bool is_of_source(int n) {
+  return reads_two<Program>() && has_source_time(Program::graph.node[n]);
+}
+
+}  // namespace tandem
+
+// ---- tandem/graph/graph_view.hpp
+
+/// @file
+/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
+
+namespace tandem {
+
 /// Refers to a Graph, which must outlive it.
 struct GraphView {
   int nodes = 0;
@@ -2669,2531 +2853,6 @@ TANDEM_ONCE std::string untied_name(GraphView network, int p) {
 }  // namespace tandem
 
 #endif
-
-// ---- tandem/schedule/table/action.hpp
-
-/// @file
-/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
-///
-/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
-/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
-/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
-/// device's gradients, "0BEGIN_LOSS" begins to sum the losses and "0AWAIT_LOSS" awaits that, "0U"
-/// is the update, "0X" awaits the average of the stage's weights with those of its other copy.
-/// "0F3@2" reads weights that have had two updates, in asynchronous pipelines. Every action has a
-/// name, so that an error can say which one was not reached.
-
-namespace tandem {
-
-enum class ActionKind : std::uint8_t {
-  forward,
-  backward,
-  input_gradient,
-  weight_gradient,
-  send_forward,
-  receive_forward,
-  send_backward,
-  receive_backward,
-  reduce_gradient,
-  begin_loss,
-  await_loss,
-  reduce_norm,
-  update,
-  exchange,
-  end,  ///< stands behind a row, so that a rank need not count
-};
-
-/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
-/// Eight bytes without a gap, so that a rank reports one with a single store.
-struct Action {
-  ActionKind kind = ActionKind::forward;
-  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
-  std::int16_t stage = 0;
-  std::int32_t index = 0;
-
-  friend constexpr bool operator==(Action const&, Action const&) = default;
-};
-
-/// How an action is written, and whether a number stands behind it.
-struct ActionName {
-  char const* text;
-  bool numbered;
-};
-
-constexpr ActionName name_of(ActionKind kind) {
-  constexpr ActionName names[] = {
-      {"F", true},           {"B", true},           {"I", true},           {"W", true},
-      {"SEND_F", true},      {"RECV_F", true},      {"SEND_B", true},      {"RECV_B", true},
-      {"REDUCE_GRAD", true}, {"BEGIN_LOSS", false}, {"AWAIT_LOSS", false}, {"REDUCE_NORM", false},
-      {"U", false},          {"X", false},          {"END", false}};
-  return names[static_cast<int>(kind)];
-}
-
-/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
-TANDEM_COLD inline std::string to_string(Action const& action) {
-  ActionName const name = name_of(action.kind);
-  return std::to_string(action.stage) + name.text +
-         (name.numbered ? std::to_string(action.index) : std::string{}) +
-         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
-}
-
-/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
-/// at when it is at none.
-TANDEM_ONCE TANDEM_COLD std::string in_words(Action const& action);
-
-/// An action in one word, for a progress board that other threads read.
-constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
-
-/// A rank that is at none of its actions, and one that waits for the program to bring a step.
-inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
-inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
-
-constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string in_words(Action const& action) {
-  if (action.kind == ActionKind::end) {
-    return {};
-  }
-  bool const bucket = action.kind == ActionKind::reduce_gradient;
-  return to_string(action) +
-         (name_of(action.kind).numbered
-              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
-              : std::string{});
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem::detail {
-
-/// A buffer of one microbatch: what it is, of which node or edge, and of which reader's gradient.
-struct MarkedBuffer {
-  enum class Kind : std::uint8_t { value, saved, node_gradient, edge_gradient, outgoing };
-
-  Kind kind = Kind::value;
-  int index = 0;
-  int reader = 0;
-  std::int64_t microbatch = 0;
-
-  friend bool operator==(MarkedBuffer const&, MarkedBuffer const&) = default;
-};
-
-/// Addresses [begin, end).
-struct Stretch {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-
-  [[nodiscard]] bool meets(Stretch const& other) const {
-    return begin < other.end && other.begin < end;
-  }
-};
-
-/// What a stretch has.
-struct Content {
-  Stretch where{};
-  MarkedBuffer buffer{};
-  Action writer{};
-};
-
-/// A message that may not have left.
-struct MarkedMessage {
-  Stretch from{};
-  int node = 0;
-  MarkedBuffer buffer{};
-  Action sender{};
-};
-
-/// Cost: a look-up for each read and write; a write moves the stretches behind it.
-template <class = void>
-class MarkedMemory {
- public:
-  TANDEM_COLD void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
-    auto const first = first_behind(where.begin);
-    auto const last = std::partition_point(
-        first, contents_.end(), [&](Content const& c) { return c.where.begin < where.end; });
-    Content pieces[3];  // what is left before, the new one, what is left behind
-    std::ptrdiff_t count = 0;
-    if (first != last && first->where.begin < where.begin) {
-      pieces[count] = *first;
-      pieces[count++].where.end = where.begin;
-    }
-    pieces[count++] = {where, buffer, writer};
-    if (first != last && (last - 1)->where.end > where.end) {
-      pieces[count] = *(last - 1);
-      pieces[count++].where.begin = where.end;
-    }
-    std::ptrdiff_t const over = std::min(count, last - first);
-    auto const rest = std::copy(pieces, pieces + over, first);
-    contents_.insert(contents_.erase(rest, last), pieces + over, pieces + count);  // one of both
-  }
-
-  /// Whether all of it has @p buffer; else @p other is what the first byte that has not has, or
-  /// null.
-  TANDEM_COLD bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
-    other = nullptr;
-    auto at = first_behind(where.begin);
-    for (std::uintptr_t next = where.begin; next < where.end; next = at++->where.end) {
-      if (at == contents_.end() || at->where.begin > next) {
-        return false;
-      }
-      if (at->buffer != buffer) {
-        other = &*at;
-        return false;
-      }
-    }
-    return true;
-  }
-
-  void send(MarkedMessage const& message) { messages_.push_back(message); }
-
-  /// Messages of @p node have left, up to a microbatch's.
-  void sent(int node, std::int64_t last_microbatch) {
-    std::erase_if(messages_, [&](MarkedMessage const& message) {
-      return message.node == node && message.buffer.microbatch <= last_microbatch;
-    });
-  }
-
-  /// Messages of @p node have left, of chunk @p chunk of each microbatch's @p chunks.
-  void left(int node, int chunk, int chunks) {
-    std::erase_if(messages_, [&](MarkedMessage const& message) {
-      return message.node == node && message.buffer.microbatch % chunks == chunk;
-    });
-  }
-
-  /// A message that is sent from there, or null.
-  [[nodiscard]] TANDEM_COLD MarkedMessage const* leaving(Stretch where) const {
-    for (MarkedMessage const& message : messages_) {
-      if (message.from.meets(where)) {
-        return &message;
-      }
-    }
-    return nullptr;
-  }
-
- private:
-  // The first stretch that ends behind an address.
-  [[nodiscard]] auto first_behind(std::uintptr_t address) const {
-    return std::partition_point(contents_.begin(), contents_.end(), [&](Content const& content) {
-      return content.where.end <= address;
-    });
-  }
-  [[nodiscard]] auto first_behind(std::uintptr_t address) {
-    return contents_.begin() + (std::as_const(*this).first_behind(address) - contents_.cbegin());
-  }
-
-  std::vector<Content> contents_;  // in ascending order, none of them meeting another
-  std::vector<MarkedMessage> messages_;
-};
-
-template <class = void>
-class BufferNames {
- public:
-  using Kind = MarkedBuffer::Kind;
-
-  TANDEM_COLD explicit BufferNames(GraphView graph)
-      : graph_{graph},
-        readers_(at(graph.nodes)),
-        reader_of_edge_(at(graph.edges)),
-        first_writer_(at(graph.nodes), -1),
-        node_gradient_(at(graph.nodes)),
-        edge_gradient_(at(graph.edges)) {
-    find_readers();
-    name_gradients();
-  }
-
-  /// The edges that give node @p n a gradient, in the network's order.
-  [[nodiscard]] std::vector<int> const& readers(int n) const { return readers_[at(n)]; }
-
-  [[nodiscard]] MarkedBuffer value(int n) const {
-    return {.kind = Kind::value, .index = root_of(graph_, n)};
-  }
-  /// Whether others have written slices of it before node @p n does.
-  [[nodiscard]] bool is_continued_by(int n) const {
-    int const first = first_writer_[at(root_of(graph_, n))];
-    return first >= 0 && first != n;
-  }
-  [[nodiscard]] static MarkedBuffer saved(int n) { return {.kind = Kind::saved, .index = n}; }
-  [[nodiscard]] MarkedBuffer const& node_gradient(int n) const { return node_gradient_[at(n)]; }
-  [[nodiscard]] MarkedBuffer const& edge_gradient(int e) const { return edge_gradient_[at(e)]; }
-  [[nodiscard]] static MarkedBuffer outgoing(int n, int reader) {
-    return {.kind = Kind::outgoing, .index = n, .reader = reader};
-  }
-
-  /// Whether its inputs' gradients are its output's.
-  [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.passes_gradient() || node.view || node.placed;
-  }
-
-  /// Whether it writes the whole gradient of its input, which another node reads as well.
-  [[nodiscard]] bool joins(Node const& node) const {
-    return node.sums >= 0 && graph_.node[node.sums].joined;
-  }
-
-  /// "the value of node 3 (ReLU 0.2), microbatch 1".
-  [[nodiscard]] TANDEM_COLD std::string text(MarkedBuffer const& buffer) const {
-    static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
-                                            "the gradient of ", "the gradient for ",
-                                            "the gradient to be sent of "};
-    std::string text = kinds[static_cast<int>(buffer.kind)];
-    if (buffer.kind == Kind::edge_gradient) {
-      text += of_node(graph_.source[buffer.index]) + " from ";
-    }
-    int const n =
-        buffer.kind == Kind::edge_gradient ? reader_of_edge_[at(buffer.index)] : buffer.index;
-    return text + of_node(n) + ", microbatch " + std::to_string(buffer.microbatch);
-  }
-
- private:
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-  [[nodiscard]] TANDEM_COLD std::string of_node(int n) const {
-    Node const& node = graph_.node[n];
-    std::string const path = to_string(node.path);
-    return "node " + std::to_string(n) + " (" + std::string{node.name} +
-           (path.empty() || node.name.empty() ? "" : " ") + path + ")";
-  }
-
-  TANDEM_COLD void find_readers() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        reader_of_edge_[at(e)] = n;
-        if (!node.merged) {
-          readers_[at(graph_.source[e])].push_back(e);
-        }
-      }
-      int& first = first_writer_[at(root_of(graph_, n))];
-      first = first < 0 && node.computes() ? n : first;
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {  // as their gradients are added
-      bool const named = graph_.node[n].named;
-      insertion_sort(readers_[at(n)], [&](int a, int b) {
-        return named ? graph_.edge_origin[a] > graph_.edge_origin[b]
-                     : graph_.edge_origin[a] < graph_.edge_origin[b];
-      });
-    }
-  }
-
-  TANDEM_COLD void name_gradients() {
-    for (int n = graph_.nodes - 1; n >= 0; --n) {
-      Node const& node = graph_.node[n];
-      std::vector<int> const& edges = readers_[at(n)];
-      node_gradient_[at(n)] = edges.size() == 1
-                                  ? edge_gradient_[at(edges.front())]
-                                  : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)]
-                                : joins(node)
-                                    ? MarkedBuffer{.kind = Kind::node_gradient, .index = node.sums}
-                                    : written_gradient(e);
-      }
-    }
-  }
-  // Those of merged nodes are slices of one.
-  [[nodiscard]] TANDEM_COLD MarkedBuffer written_gradient(int e) const {
-    Node const& source = graph_.node[graph_.source[e]];
-    int const leader = source.merged ? source.home : graph_.source[e];
-    return graph_.node[leader].width > 0
-               ? MarkedBuffer{.kind = Kind::node_gradient, .index = leader}
-               : MarkedBuffer{.kind = Kind::edge_gradient, .index = e};
-  }
-
-  GraphView graph_;
-  std::vector<std::vector<int>> readers_;
-  std::vector<int> reader_of_edge_;
-  std::vector<int> first_writer_;  // of a root
-  std::vector<MarkedBuffer> node_gradient_;
-  std::vector<MarkedBuffer> edge_gradient_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/engine/memory/operand_tables.hpp
-
-/// @file
-/// OperandTables: for each live microbatch, the table of pointers into a rank's arenas. Made once.
-///
-/// It knows a device's graph as a value, so that it is compiled for an element type and not for
-/// each device of each strategy.
-
-// ---- tandem/engine/prepare/arenas.hpp
-
-/// @file
-/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
-
-// ---- tandem/engine/prepare/memory_plan.hpp
-
-/// @file
-/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
-/// microbatch; made before the first step and never changed.
-///
-/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
-/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
-/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
-/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
-/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
-/// where no value of that is computed again.
-
-// ---- tandem/graph/branches.hpp
-
-/// @file
-/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
-/// module; and a stream for each.
-
-// ---- tandem/core/scratch.hpp
-
-/// @file
-/// Scratch: memory of an algorithm that runs at compile time and at run time.
-///
-/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
-/// std::vector.
-
-namespace tandem::detail {
-
-/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
-/// machine.
-inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
-
-template <class T>
-class Scratch {
- public:
-  /// @p size elements, each T{}; a product is to be one of 64 bits
-  /// @throws ContractError  they would take more than most_scratch_bytes
-  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
-  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
-    for (std::int64_t i = 0; i < size; ++i) {
-      data_[i] = value;
-    }
-  }
-  Scratch(Scratch const&) = delete;
-  Scratch& operator=(Scratch const&) = delete;
-  constexpr ~Scratch() { delete[] data_; }
-
-  /// In a long evaluation, take this once: an access through it costs the compiler no call.
-  constexpr T* data() { return data_; }
-  constexpr T const* data() const { return data_; }
-  constexpr T& operator[](std::int64_t i) { return data_[i]; }
-  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
-
- private:
-  static constexpr T* make(std::int64_t size) {
-    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
-            "an action table is too large: its stages times its microbatches, or links times "
-            "depth, would take more than 1 GiB; give smaller numbers");
-    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
-  }
-
-  T* data_;
-};
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-/// Nodes [first, last) behind a fork and before the join of what comes of it: chains of which none
-/// reads or writes what another does.
-struct BranchRegion {
-  int first = 0;
-  int last = 0;
-  int branches = 0;  ///< that compute something
-};
-
-/// The regions of a graph, the outermost of those that stand within another; at run time and at
-/// compile time. A join is any node of several inputs, its fork the last node that all ways to it
-/// come through. A region is of one stage and of one run that is computed again, and joins nothing
-/// with other ranks. Where merged convolutions are its only tie, it begins behind them.
-class Branches {
- public:
-  int count = 0;
-  detail::Scratch<BranchRegion> region;
-  detail::Scratch<int> first;   ///< of a node: the first of its region; itself, if it is in none
-  detail::Scratch<int> last;    ///< the last one
-  detail::Scratch<int> branch;  ///< in the order of their first nodes; -1: it is in none
-  detail::Scratch<int> stream;  ///< whose kernels run in order; 0: with all that is in no region
-
-  /// @param streams  that there are; with 1 there are regions, and nothing runs at the same time
-  /// @param segment  of each node: its run of nodes that is computed again; null: none is
-  constexpr Branches(GraphView graph, int streams, int const* segment = nullptr)
-      : region{graph.nodes},
-        first{graph.nodes},
-        last{graph.nodes},
-        branch{graph.nodes, -1},
-        stream{graph.nodes} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      first[n] = last[n] = n;
-    }
-    find(graph, segment);
-    for (int r = 0; r < count; ++r) {
-      share_out(graph, region[r], std::max(streams, 1));
-    }
-  }
-
-  /// Whether a node is in a region, begins or ends it.
-  [[nodiscard]] constexpr bool inside(int n) const { return branch[n] >= 0; }
-  [[nodiscard]] constexpr bool begins(int n) const { return inside(n) && first[n] == n; }
-  [[nodiscard]] constexpr bool ends(int n) const { return inside(n) && last[n] == n; }
-  /// Whether nothing orders two nodes.
-  [[nodiscard]] constexpr bool apart(int a, int b) const {
-    return inside(a) && inside(b) && first[a] == first[b] && stream[a] != stream[b];
-  }
-
- private:
-  constexpr void find(GraphView graph, int const* segment) {
-    detail::Scratch<int> before{graph.nodes,
-                                -1};           // the last node that all ways to one come through
-    detail::Scratch<bool> leads{graph.nodes};  // computes what stands in other nodes, too
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        int a = graph.source[e];
-        int b = e == node.first_edge ? a : before[n];
-        while (a != b) {
-          int& later = a > b ? a : b;
-          later = before[later];
-        }
-        before[n] = a;
-      }
-      if (node.merged) {
-        leads[node.home] = true;
-      }
-    }
-    detail::Scratch<int> part{graph.nodes};
-    for (int join = graph.nodes - 1; join > 0; --join) {
-      if (graph.node[join].edges < 2 || inside(join)) {
-        continue;
-      }
-      BranchRegion best{};
-      for (int begin = before[join] + 1; begin < join; ++begin) {
-        if (begin == before[join] + 1 || leads[begin - 1]) {
-          int const parts = divide(graph, segment, begin, join, part);
-          best = parts > best.branches ? BranchRegion{begin, join, parts} : best;
-        }
-      }
-      if (best.branches > 1) {
-        divide(graph, segment, best.first, best.last, part);
-        take(best, part);
-      }
-    }
-  }
-
-  // Puts nodes [begin, end) into the fewest parts between which there is no edge, each known by its
-  // first node. @return how many of them compute; 0: they may not run beside one another
-  static constexpr int divide(GraphView graph, int const* segment, int begin, int end,
-                              detail::Scratch<int>& part) {
-    auto const root = [&](int n) {
-      while (part[n] != n) {
-        n = part[n];
-      }
-      return n;
-    };
-    for (int n = begin; n < end; ++n) {
-      Node const& node = graph.node[n];
-      bool const together = node.stage == graph.node[begin].stage && !node.synchronizes &&
-                            !node.is_end() && (segment == nullptr || segment[n] == segment[begin]);
-      if (!together) {
-        return 0;
-      }
-      part[n] = n;
-      auto const tie = [&](int other) {
-        if (other >= begin && other < end) {
-          int const a = root(n);
-          int const b = root(other);
-          part[std::max(a, b)] = std::min(a, b);
-        }
-      };
-      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
-        tie(graph.source[e]);
-      }
-      tie(node.home < n ? node.home : -1);
-      tie(node.absorbs);
-      tie(node.activated_by);
-      tie(node.sums);
-    }
-    for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
-      int const home = graph.node[n].home;
-      if (home > n && home < end) {
-        int const a = root(n);
-        int const b = root(home);
-        part[std::max(a, b)] = std::min(a, b);
-      }
-    }
-    int computing = 0;
-    for (int p = begin; p < end; ++p) {
-      bool computes = false;
-      for (int n = p; n < end && !computes; ++n) {
-        computes = graph.node[n].computes() && root(n) == p;
-      }
-      computing += computes ? 1 : 0;
-    }
-    return computing;
-  }
-
-  constexpr void take(BranchRegion const& own, detail::Scratch<int>& part) {
-    int parts = 0;
-    for (int n = own.first; n < own.last; ++n) {
-      int p = n;
-      while (part[p] != p) {
-        p = part[p];
-      }
-      branch[n] = p == n ? parts++ : branch[p];
-      first[n] = own.first;
-      last[n] = own.last - 1;
-    }
-    region[count++] = own;
-  }
-
-  // The longest branch first, each to the stream that has least to do.
-  constexpr void share_out(GraphView graph, BranchRegion const& own, int streams) {
-    int const nodes = own.last - own.first;
-    detail::Scratch<std::int64_t> work{nodes};
-    detail::Scratch<std::int64_t> load{streams};
-    for (int n = own.first; n < own.last; ++n) {
-      Node const& node = graph.node[n];
-      work[branch[n]] += node.computes() ? 1 + node.macs + node.out.elements() : 0;
-    }
-    for (int turn = 0; turn < nodes; ++turn) {
-      int longest = 0;
-      for (int b = 1; b < nodes; ++b) {
-        longest = work[b] > work[longest] ? b : longest;
-      }
-      int least = 0;
-      for (int s = 1; s < streams; ++s) {
-        least = load[s] < load[least] ? s : least;
-      }
-      if (work[longest] == 0) {
-        break;
-      }
-      load[least] += work[longest];
-      work[longest] = 0;
-      for (int n = own.first; n < own.last; ++n) {
-        stream[n] = branch[n] == longest ? least : stream[n];
-      }
-    }
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/op.hpp
-
-/// @file
-/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
-///
-/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
-/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
-/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
-
-// ---- tandem/ops/step_state.hpp
-
-/// @file
-/// StepState: all that a step depends on besides parameters and data.
-
-namespace tandem {
-
-/// Small, so that a device can keep it in its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
-  double targets = -1.0;
-  double counted = -1.0;     ///< what metrics are means over; -1: all samples
-  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The convolutions that one op computes together, side by side in one wide output.
-struct MergedOutputs {
-  static constexpr int most = 8;
-  int count = 1;
-  int channels[most] = {};   ///< outputs of each, in the order of their slices
-  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
-};
-
-/// What an op is prepared for.
-struct OpSetup {
-  Node node{};
-  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input; there while the op is made
-  int batch = 0;                  ///< samples in the largest microbatch
-  int threads = 1;                ///< of its device
-  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
-  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
-  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
-  int y_stride = 0;  ///< the same of the output
-  MergedOutputs merged{};
-  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
-  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
-  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
-  /// bias to the running mean and writes its gradient, which is 0.
-  int absorbed_bias = 0;
-  /// Of a norm that computes the sum before it: the rate of the dropout that it computes of the
-  /// first summand, 0 if there is none, and that one's `index`.
-  double dropout = 0.0;
-  int dropout_index = 0;
-  /// Where several ranks share the layer: which slice of it `node` is.
-  Slice slice{};
-};
-
-/// The memory that an op wants for a microbatch of OpSetup::batch samples.
-struct OpNeeds {
-  bool input = false;              ///< backward reads x
-  bool output = false;             ///< backward reads y
-  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
-  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-  std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
-  std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
-  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
-  /// alignment of what is in it.
-  std::int64_t carried_bytes = 0;
-  std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
-};
-
-/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
-/// activations, P that of parameters and of their gradients.
-template <class T, class P = T>
-struct Operands {
-  T const* const* x = nullptr;       ///< each input, (B, its shape)
-  T* y = nullptr;                    ///< (B, out)
-  T const* dy = nullptr;             ///< gradient of y
-  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
-  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
-  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
-  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
-  /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
-  GradientRows<P> const* rows = nullptr;
-  std::byte* saved = nullptr;
-  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
-  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
-  T* sum = nullptr;                       ///< and its output, which is x[0]
-  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
-  std::byte* packed = nullptr;
-  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
-  std::byte* carry = nullptr;
-  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
-  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
-  /// pass may be computed again.
-  std::byte* carried_on = nullptr;
-  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
-  /// samples, as the op lays it out.
-  std::byte* carry_gradient = nullptr;
-  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
-  /// between all before it, which are kept for the microbatch.
-  std::int64_t apart = 0;
-};
-
-/// What a pass over one microbatch may depend on.
-template <class Device>
-struct Pass {
-  Device& device;
-  int batch = 0;                     ///< samples in this microbatch
-  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
-  double share = 1.0;                ///< its samples over those of the global batch
-  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
-  bool training = true;
-  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
-  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
-  /// finite numbers that no result may depend on.
-  std::int32_t const* lengths = nullptr;
-  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
-  std::int32_t const* targets = nullptr;
-  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
-  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
-  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
-  float const* loss_scale = nullptr;
-  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
-  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
-  /// the second comes in pieces: the first, whole, with the piece of position 0.
-  int position = -1;
-  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
-  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
-  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
-  /// first, in Operands::carry_gradient the gradient of what they have begun with.
-  int rows_in_all = 0;
-  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
-  /// row.
-  float* scores = nullptr;
-  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
-  /// where it writes how much of each row it has taken so far; null: it need not.
-  float* coverage = nullptr;
-
-  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
-  /// Whether no chunk comes behind this one.
-  [[nodiscard]] constexpr bool is_last_chunk() const {
-    return !is_chunk() || position + time == rows_in_all;
-  }
-
-  /// Position in time of the first row.
-  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
-
-  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
-  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
-  int dealt_time = 0;
-  std::int64_t first_dealt = 0;
-
-  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
-  std::int32_t const* other_lengths = nullptr;
-
-  /// The same pass for an op whose first input is of clock @p clock.
-  [[nodiscard]] constexpr Pass on_clock(int clock) const {
-    Pass other = *this;
-    if (clock != 0) {
-      other.time = other_time;
-      other.lengths = other_lengths;
-      other.other_time = time;
-      other.other_lengths = lengths;
-    }
-    return other;
-  }
-
-  /// The same pass for an op whose rows are all there, whatever comes in pieces.
-  [[nodiscard]] constexpr Pass whole() const {
-    Pass other = *this;
-    other.position = -1;
-    return other;
-  }
-
-  /// The same pass for an op that treats all rows alike and has those of slice @p own.
-  [[nodiscard]] constexpr Pass on_rows(Slice own) const {
-    DealtRows const rows{std::int64_t{batch} * time, own};
-    Pass other = *this;
-    other.batch = batch > 0 ? 1 : 0;
-    other.time = static_cast<int>(rows.each());
-    other.lengths = nullptr;
-    other.dealt_time = time;
-    other.first_dealt = rows.first();
-    return other;
-  }
-
-  /// Rows of a value of @p shape, which an op sees that treats all alike.
-  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
-    return shape.rows(batch, time);
-  }
-  /// Elements of such a value.
-  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
-    return batch * shape.elements(time);
-  }
-};
-
-namespace detail {
-
-template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the sentences depend on
-
-// The sentences stand in types of their own: clang gives up a class with a failed assert in it, and
-// says so of all that is built on it.
-template <class L, class Backend>
-struct OpIsThere {
-  static constexpr bool value = true;
-  static_assert(has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, derive it from "
-                "ElementLayer for every backend, or specialise tandem::Op");
-};
-template <class L, class Backend>
-struct LossOpIsThere {
-  static constexpr bool value = true;
-  static_assert(has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample, and "
-                "of Rows where they are to run on Cuda");
-};
-template <class M, class Backend>
-struct MetricOpIsThere {
-  static constexpr bool value = true;
-  static_assert(has_op<M, Backend>,
-                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-                "has no kernels for this backend; give it static value(output, target) of one "
-                "sample, and of Rows where it is to run on Cuda");
-};
-
-/// In place of an op that there is not: takes what an op takes.
-struct NoOp {
-  explicit NoOp(auto const&... /*arguments*/) {}
-  [[nodiscard]] static OpNeeds needs() { return {}; }
-  [[nodiscard]] static std::int64_t scratch_bytes() { return 0; }
-  static void forward(auto const&... /*arguments*/) {}
-  static void input_gradient(auto const&... /*arguments*/) {}
-  static void weight_gradient(auto const&... /*arguments*/) {}
-  static void gradient(auto const&... /*arguments*/) {}
-  static void count(auto const&... /*arguments*/) {}
-};
-
-}  // namespace detail
-
-/// The primary template is the error path.
-template <class L, class Backend>
-struct Op : detail::NoOp {
-  using detail::NoOp::NoOp;
-  static_assert(detail::OpIsThere<L, Backend>::value);
-};
-
-/// The joins of a graph, which are no layers of the user's.
-struct ConcatJoin {};
-struct AddJoin {};
-struct MultiplyJoin {};
-/// y = x + bias, row by row or channel by channel, which several ranks need once: a node of a
-/// spread graph.
-struct RowBias {};
-/// The words of an Embedding or a Vocabulary that one of several ranks has.
-template <class L>
-struct WordSlice {};
-/// Where ranks that have tiles of images exchange pixels: a node of a graph of tiles. Its op says
-/// what goes to whom and the engine sends it, see TileMessage.
-struct TileExchange {};
-
-/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
-template <class Backend>
-struct Border;
-
-/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
-template <class L, class Backend>
-struct LossOp : detail::NoOp {
-  using detail::NoOp::NoOp;
-  static_assert(detail::LossOpIsThere<L, Backend>::value);
-};
-
-/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
-template <class M, class L, class Backend>
-struct MetricOp : detail::NoOp {
-  using detail::NoOp::NoOp;
-  static_assert(detail::MetricOpIsThere<M, Backend>::value);
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/memory/buffer_sizes.hpp
-
-/// @file
-/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
-
-namespace tandem::detail {
-
-/// Buffers begin on lines of the cache.
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Sizes of the buffers of a graph's nodes.
-struct BufferSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-
-  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
-    return aligned(graph.node[node].out.elements() * batch * element_bytes);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
-    Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return aligned(n.out.elements() / own * wider * batch * element_bytes);
-  }
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/strategy/memory/first_fit.hpp
-
-/// @file
-/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
-
-namespace tandem {
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  /// @param most  of the buffers that it will place
-  constexpr explicit FirstFit(int most) : live_{most} {}
-
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
-    Block* const live = live_.data();
-    if (earliest_death_ < birth) {
-      bury(live, birth);
-    }
-    std::int64_t offset = has_gaps_ ? 0 : peak_;
-    int at = has_gaps_ ? 0 : count_;
-    for (; at < count_ && live[at].offset - offset < bytes; ++at) {
-      offset = live[at].offset + live[at].bytes;
-    }
-    for (int i = count_++; i > at; --i) {
-      live[i] = live[i - 1];
-    }
-    live[at] = {offset, bytes, death};
-    earliest_death_ = count_ > 1 ? std::min(earliest_death_, death) : death;
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] constexpr std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-
-  constexpr void bury(Block* live, int birth) {
-    int const count = count_;
-    count_ = 0;
-    has_gaps_ = true;
-    for (int i = 0; i < count; ++i) {
-      if (live[i].death >= birth) {
-        earliest_death_ = count_ > 0 ? std::min(earliest_death_, live[i].death) : live[i].death;
-        live[count_++] = live[i];
-      }
-    }
-  }
-
-  Scratch<Block> live_;  // by offset
-  int count_ = 0;
-  int earliest_death_ = 0;
-  bool has_gaps_ = false;  // some buffer has died
-  std::int64_t peak_ = 0;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
-/// at once, from the arrival of their input to the end of their backward pass.
-struct StageLife {
-  int first = 0;
-  int last = 0;
-  int live = 1;
-  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
-  int first_microbatch = 0;  ///< of the replica's
-};
-
-/// Where a buffer is. Gradients are all in the gradient region.
-enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
-
-/// Before an action of a stage writes where a message is sent from, that one must have left.
-struct SendWait {
-  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
-  int stage = 0;          ///< whose action
-  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
-  bool answered = false;  ///< in training a gradient that has come back says that it left
-
-  friend bool operator==(SendWait const&, SendWait const&) = default;
-};
-
-/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
-/// there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is
-  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
-  std::vector<MemoryRegion> region;         ///< of a root
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
-  std::vector<std::int64_t> node_gradient;  ///< of a node
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge
-  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
-  std::vector<std::int64_t> bytes;          ///< of a node's output
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
-  std::int64_t recomputed_bytes = 0;
-  std::int64_t transient_bytes = 0;
-  bool between_gradients = false;   ///< *transient* is written again while gradients live
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
-  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
-  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
-  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
-};
-
-/// What is planned for.
-struct PlanTask {
-  int batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
-  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
-  std::vector<StageLife> stages{};
-  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
-};
-
-namespace detail {
-
-/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
-constexpr MemoryRegion saved_region(Node const& node, int segment) {
-  return segment >= 0          ? MemoryRegion::recomputed
-         : node.needs_gradient ? MemoryRegion::kept
-                               : MemoryRegion::transient;
-}
-
-/// Places values, and what ops save.
-template <class = void>
-class ValuePlanner {
- public:
-  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-               MemoryPlan& plan)
-      : graph_{graph},
-        needs_{needs},
-        task_{task},
-        sizes_{graph, task.batch, task.element_bytes},
-        plan_{plan} {}
-
-  void place() {
-    find_roots();
-    find_regions();
-    place_values();
-  }
-
- private:
-  [[nodiscard]] OpNeeds const& needs(int node) const {
-    return needs_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] MemoryRegion& region(int node) {
-    return plan_.region[static_cast<std::size_t>(root(node))];
-  }
-  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
-  template <class F>
-  void each_source(int n, F const& f) const {
-    Node const& node = graph_.node[n];
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      f(graph_.source[e]);
-    }
-  }
-
-  TANDEM_COLD void find_roots() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      plan_.bytes.push_back(sizes_.bytes(n));
-      plan_.root.push_back(root_of(graph_, n));
-      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {
-      int const over = overwritten_by(n);
-      if (over >= 0) {
-        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
-      }
-    }
-  }
-
-  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
-  [[nodiscard]] int overwritten_by(int n) const {
-    int over = -1;
-    each_source(n, [&](int source) {
-      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
-          sizes_.bytes(source) == sizes_.bytes(n) &&
-          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
-        over = source;
-      }
-    });
-    return over;
-  }
-
-  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
-    if (crosses(r, n)) {
-      return false;
-    }
-    for (int m = 0; m < graph_.nodes; ++m) {
-      Node const& node = graph_.node[m];
-      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
-        return false;
-      }
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
-        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
-        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
-            (m > n || later || meanwhile)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // Whether node @p n reads what another stage, or another run that is computed again, has made.
-  [[nodiscard]] bool crosses(int source, int n) const {
-    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
-           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
-  }
-  [[nodiscard]] int segment(int node) const {
-    return task_.segment != nullptr ? task_.segment[node] : -1;
-  }
-
-  TANDEM_COLD void find_regions() {
-    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
-    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
-      Node const& node = graph_.node[n];
-      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
-      if (node.needs_gradient && needs(n).output) {
-        region(n) = wanted;
-      }
-      each_source(n, [&](int source) {
-        if (node.needs_gradient && needs(n).input) {
-          region(source) = wanted;
-        }
-      });
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
-      Node const& node = graph_.node[n];
-      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
-        region(n) = MemoryRegion::kept;
-      }
-      each_source(n, [&](int source) {
-        if (node.kind == NodeKind::send || crosses(root(source), n)) {
-          region(source) = MemoryRegion::kept;
-        }
-      });
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (is_input(root(n))) {
-        region(n) = MemoryRegion::none;
-      }
-    }
-  }
-
-  TANDEM_COLD void place_values() {
-    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
-                          0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < graph_.nodes; ++n) {
-      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
-      used(n);
-      each_source(n, used);
-      if (graph_.node[n].sums >= 0) {
-        each_source(graph_.node[n].sums, used);
-      }
-    }
-    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
-    plan_.kept_bytes.assign(task_.stages.size(), 0);
-    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
-    auto const place_transient = [&](std::int64_t size, int birth, int death) {
-      Branches const* const at_once = task_.branches;
-      return at_once == nullptr
-                 ? transient.place(size, birth, death)
-                 : transient.place(size, at_once->first[birth], at_once->last[death]);
-    };
-    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
-      std::int64_t recomputed = 0;
-      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
-        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
-        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
-          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
-          std::int64_t const offset = used;
-          used += size;
-          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
-          return offset;
-        };
-        auto const i = static_cast<std::size_t>(n);
-        auto const r = static_cast<std::size_t>(root(n));
-        MemoryRegion const where = plan_.region[r];
-        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
-            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
-          std::int64_t const size = sizes_.stored_bytes(root(n));
-          plan_.stage[r] = static_cast<int>(s);
-          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
-                                                            : reserve(where, size);
-        }
-        if (needs(n).saved_bytes > 0) {
-          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
-          std::int64_t const size = aligned(needs(n).saved_bytes);
-          plan_.saved[i] =
-              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
-        }
-        Node const& node = graph_.node[n];
-        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
-        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
-      }
-    }
-    plan_.transient_bytes = transient.peak();
-    plan_.between_gradients = writes_between_gradients();
-  }
-
-  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
-  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
-  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
-    for (StageLife const& stage : task_.stages) {
-      bool again = false;
-      bool goes_back = false;
-      for (int n = stage.first; n < stage.last; ++n) {
-        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
-                          region(n) == MemoryRegion::transient);
-        goes_back = goes_back || graph_.node[n].needs_gradient;
-      }
-      if (again && goes_back) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  GraphView graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
-  BufferSizes sizes_;
-  MemoryPlan& plan_;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
-/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
-class Arenas {
- public:
-  /// Both outlive this.
-  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
-    for (StageLife const& stage : task.stages) {
-      deferred_ = std::max(deferred_, stage.deferred);
-    }
-  }
-
-  /// So many tables of pointers that live microbatches have different ones, and each of them always
-  /// the same slots: microbatch m has table m modulo this number.
-  TANDEM_ONCE [[nodiscard]] int tables() const;
-
-  [[nodiscard]] std::int64_t kept_bytes() const {
-    return kept_before(static_cast<int>(task_.stages.size()));
-  }
-  /// Where the slot of @p table of a stage begins.
-  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
-    auto const s = static_cast<std::size_t>(stage);
-    StageLife const& own = task_.stages[s];
-    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
-  }
-
-  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
-  /// again while gradients live, or gradients outlive their pass.
-  [[nodiscard]] std::int64_t transient_bytes() const {
-    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
-                                      : plan_.gradient_bytes * std::max(deferred_, 1));
-  }
-  [[nodiscard]] std::int64_t values_at() const { return task_.chunks * plan_.outgoing_bytes; }
-  /// What is to be added to the plan's @p offset of a gradient.
-  TANDEM_ONCE [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const;
-
- private:
-  [[nodiscard]] static int slot(int table, int first, int slots) {
-    return ((table - first) % slots + slots) % slots;
-  }
-  TANDEM_ONCE [[nodiscard]] std::int64_t kept_before(int stage) const;
-  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
-  [[nodiscard]] std::int64_t gradients_at() const {
-    return values_at() + (shares() ? 0 : plan_.transient_bytes);
-  }
-
-  MemoryPlan const& plan_;
-  PlanTask const& task_;
-  int deferred_ = 0;
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE int Arenas::tables() const {
-  int count = 1;
-  for (StageLife const& stage : task_.stages) {
-    count = std::lcm(count, std::max(stage.live, 1));
-    count = std::lcm(count, std::max(stage.deferred, 1));
-  }
-  return std::min(count, task_.microbatches);
-}
-
-TANDEM_ONCE std::int64_t Arenas::gradient_at(int table, std::int64_t offset) const {
-  if (offset < plan_.outgoing_bytes) {
-    return slot(table, 0, task_.chunks) * plan_.outgoing_bytes;
-  }
-  int const own = deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
-  return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
-}
-
-TANDEM_ONCE std::int64_t Arenas::kept_before(int stage) const {
-  std::int64_t sum = 0;
-  for (int s = 0; s < stage; ++s) {
-    sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
-           task_.stages[static_cast<std::size_t>(s)].live;
-  }
-  return sum;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/engine/prepare/gradient_plan.hpp
-
-/// @file
-/// plan_memory: a MemoryPlan whole, with gradients and waits: which actions of a device write where
-/// a message is sent from, by where its plan has put values and gradients.
-///
-/// A stage that only passes on what it received (a ReLU in place, a Flatten, a Dropout in
-/// evaluation) sends it from where it arrived, so already the next arrival must wait; a view of
-/// another stage's value is sent from that stage's memory. Waiting there and not copying costs a
-/// stage that computes in memory of its own nothing, and no bytes anywhere.
-///
-/// No wait is for ever: a row goes on behind a SEND when there is a place for its message, which is
-/// what verify() asks for, and each of these waits, further on in the row, asks for no more.
-
-// ---- tandem/strategy/memory/gradient_arena.hpp
-
-/// @file
-/// GradientArena: where the gradients of a device's activations stand during a backward pass. The
-/// engine's plan, and what device_memory counts where the compiler or a planner asks.
-///
-/// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
-/// with their inputs; what is sent has memory of its own, before all others. Where branches run at
-/// the same time, all that their region has lives as long as the region.
-
-namespace tandem {
-
-/// What gradients are placed for.
-struct GradientTask {
-  std::int64_t batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
-  bool deferred = false;           ///< weight gradients are computed when the pass is over
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-  int chunks = 1;      ///< of time, each with a place of its own for what is sent
-  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
-};
-
-/// Offsets in bytes, -1 where there is no such gradient.
-struct GradientArena {
-  static constexpr std::int64_t none = -1;
-
-  detail::Scratch<std::int64_t> node;      ///< of a node's output
-  detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
-  detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
-  std::int64_t loss = none;                ///< where the loss writes
-  std::int64_t outgoing_bytes = 0;         ///< at the beginning, for each chunk
-  std::int64_t bytes = 0;                  ///< of one backward pass, behind them
-
-  constexpr GradientArena(GraphView graph, GradientTask const& task);
-};
-
-namespace detail {
-
-/// Places the gradients of a graph. Linear in it, but for what lives at once.
-class GradientPlanner {
- public:
-  constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
-      : graph_{graph},
-        task_{task},
-        sizes_{graph, task.batch, task.element_bytes},
-        arena_{arena},
-        gradients_{graph.nodes + graph.edges + 1},
-        own_{graph.nodes} {}
-
-  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  constexpr void place() {
-    count_readers();
-    place_outgoing();
-    find_deaths();
-    for (int n = graph_.nodes - 1; n >= 0; --n) {
-      bool const ends = n + 1 == graph_.nodes || graph_.node[n].stage != graph_.node[n + 1].stage;
-      if (sends_several_ && ends) {
-        place_arrivals(n);
-      }
-      bool const sent = graph_.node[n].kind == NodeKind::send;
-      if (graph_.node[n].needs_gradient && !(sends_several_ && sent) && !is_begun(n)) {
-        place_node_gradient(n);
-        place_edge_gradients(n, n);
-        int const before = graph_.node[n].edges == 1 ? graph_.source[graph_.node[n].first_edge] : n;
-        if (is_begun(before)) {
-          place_node_gradient(before);
-          place_edge_gradients(before, n);
-        }
-      }
-    }
-    arena_.bytes = gradients_.peak();
-  }
-
- private:
-  // Of a node, as the pass comes to it.
-  struct Own {
-    std::int64_t gradient = GradientArena::none;  // from the last reader, the first to be gone back
-    std::int64_t wide = GradientArena::none;      // of the first of merged nodes
-    int readers = 0;
-    int summands = 0;  // gradients that readers give it
-    int last_reader = -1;
-    int givers = 0;     // readers that have given a gradient
-    int death = 0;      // of its gradient, through nodes that pass it on
-    bool alone = true;  // nobody else has its gradient's memory
-  };
-
-  constexpr void count_readers() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      sends_several_ = sends_several_ || (node.kind == NodeKind::send && node.named);
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        Own& own = own_[graph_.source[e]];
-        ++own.readers;
-        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
-      }
-    }
-  }
-
-  // Whether its only reader begins what node n gives its input: while that one's weight gradient is
-  // computed, the ranks add it up.
-  [[nodiscard]] constexpr bool is_begun(int n) const {
-    Node const& node = graph_.node[n];
-    return node.kind == NodeKind::enter && node.needs_gradient && own_[n].summands == 1;
-  }
-
-  // What is sent while the next passes compute has memory that nothing else uses.
-  constexpr void place_outgoing() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      if (node.kind == NodeKind::receive && node.needs_gradient) {
-        arena_.outgoing[n] = arena_.outgoing_bytes;
-        arena_.outgoing_bytes +=
-            sizes_.bytes(n) * (task_.apart && !node.named ? own_[n].readers : 1);
-      }
-    }
-  }
-
-  constexpr void find_deaths() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      int death =
-          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
-      if (passes_on(n)) {
-        for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-          death = std::max(death, death_of_summand(graph_.source[e]));
-        }
-      }
-      own_[n].death = death;
-    }
-  }
-
-  // Until when what a reader gives node n is read: no longer than it takes to add several.
-  [[nodiscard]] constexpr int death_of_summand(int n) const {
-    return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
-  }
-
-  // The gradients of all that a stage, whose last node is @p last, has sent: they come before its
-  // pass. Those of a stage that sends but its last value come in their turn.
-  constexpr void place_arrivals(int last) {
-    for (int n = last; n >= 0 && graph_.node[n].stage == graph_.node[last].stage; --n) {
-      if (graph_.node[n].kind == NodeKind::send && graph_.node[n].needs_gradient) {
-        place_edge_gradients(n, last);
-      }
-    }
-  }
-
-  // The gradient of its only reader's input, or a sum of several in memory of its own.
-  constexpr void place_node_gradient(int n) {
-    if (graph_.node[n].kind == NodeKind::send) {
-      return;
-    }
-    Own& own = own_[n];
-    std::int64_t only = own.gradient;
-    int givers = own.givers;
-    if (n == graph_.result) {
-      only = arena_.loss = place(sizes_.bytes(n), n, own_[n].death);
-      givers = 1;
-    }
-    if (arena_.outgoing[n] >= 0) {
-      only = arena_.outgoing[n];
-    } else if (graph_.node[n].joined) {
-      own.alone = true;
-      only = arena_.edge[graph_.node[graph_.node[n].summed_by].first_edge];
-    } else if (givers != 1) {
-      own.alone = true;
-      only = place(sizes_.bytes(n), n, own.death);
-    }
-    arena_.node[n] = only;
-  }
-
-  // @param writer  when node @p n writes them: in its turn, or in that of this node
-  constexpr void place_edge_gradients(int n, int writer) {
-    Node const& node = graph_.node[n];
-    bool const passes = passes_on(n);
-    bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
-    std::int64_t channel = 0;
-    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
-      int const source = graph_.source[e];
-      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
-      channel += graph_.node[source].out[0];
-      if (graph_.node[source].needs_gradient) {
-        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source, writer);
-        Own& given = own_[source];
-        ++given.givers;
-        if (given.last_reader < 0 || given.last_reader == n) {
-          given.last_reader = n;
-          given.gradient = arena_.edge[e];
-          given.alone = alone;
-        }
-      }
-    }
-  }
-
-  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
-  constexpr std::int64_t place_edge_gradient(int n, int source, int writer) {
-    Node const& node = graph_.node[source];
-    if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
-      return arena_.outgoing[source];
-    }
-    if (node.joined && graph_.node[n].sums == source) {  // the norm writes the sum of both
-      return place(sizes_.bytes(source), n, own_[source].death);
-    }
-    int const leader = node.merged ? node.home : source;
-    if (graph_.node[leader].width == 0) {
-      return place(sizes_.bytes(source), writer, death_of_summand(source));
-    }
-    std::int64_t& wide = own_[leader].wide;
-    if (wide == GradientArena::none) {
-      wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
-    }
-    return wide + node.first_channel * task_.element_bytes;
-  }
-
-  // Memory that is written when @p writer has its turn and read until time @p death.
-  constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
-    Branches const* const branches = task_.branches;
-    int const birth = branches != nullptr ? branches->last[writer] : writer;
-    if (branches != nullptr && death <= graph_.nodes) {
-      death = time(branches->first[graph_.nodes - death]);
-    }
-    return arena_.outgoing_bytes + gradients_.place(bytes, time(birth), death);
-  }
-
-  [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
-  // The gradient of its output and those of its inputs are in the same memory.
-  [[nodiscard]] constexpr bool passes_on(int n) const {
-    Node const& node = graph_.node[n];
-    return node.passes_gradient() || node.view || node.placed ||
-           (task_.in_place[n] && own_[n].alone);
-  }
-
-  GraphView graph_;
-  GradientTask const& task_;
-  BufferSizes sizes_;
-  GradientArena& arena_;
-  FirstFit gradients_;
-  bool sends_several_ = false;  // a named value leaves a stage, perhaps beside what it ends with
-  Scratch<Own> own_;
-};
-
-}  // namespace detail
-
-constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
-    : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
-  detail::GradientPlanner{graph, task, *this}.place();
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Plans the memory of a device's graph. @p needs are those of each node's op.
-TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
-                                               PlanTask const& task);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// Fills MemoryPlan::waits. @pre all else of @p plan is there
-template <class = void>
-class SendWaits {
- public:
-  SendWaits(GraphView graph, PlanTask const& task, MemoryPlan& plan)
-      : graph_{graph}, task_{task}, plan_{plan} {}
-
-  void find() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (graph_.node[n].kind == NodeKind::send) {
-        find_writers_of_value(n);
-      } else if (plan_.outgoing[static_cast<std::size_t>(n)] >= 0) {
-        find_writers_of_gradient(n);
-      }
-    }
-  }
-
- private:
-  // Memory is written when it is received, computed, and computed again.
-  TANDEM_COLD void find_writers_of_value(int send) {
-    int const sent = root(graph_.source[graph_.node[send].first_edge]);
-    bool const answered = graph_.node[send].needs_gradient;
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Node const& node = graph_.node[n];
-      if (root(n) != sent || (!node.computes() && node.kind != NodeKind::receive)) {
-        continue;
-      }
-      bool const received = node.kind == NodeKind::receive;
-      add(received ? ActionKind::receive_forward : ActionKind::forward, n, send, answered);
-      if (!received && task_.segment != nullptr && task_.segment[n] >= 0) {
-        add(ActionKind::backward, n, send, answered);
-      }
-    }
-  }
-
-  // It is gathered by the pass of the stage that received, or written by its only reader.
-  TANDEM_COLD void find_writers_of_gradient(int received) {
-    add(ActionKind::backward, received, received, false);
-    std::int64_t const begin = plan_.outgoing[static_cast<std::size_t>(received)];
-    std::int64_t const end = begin + plan_.bytes[static_cast<std::size_t>(received)];
-    for (int n = received; n < graph_.nodes; ++n) {
-      for (int e = graph_.node[n].first_edge, last = e + graph_.node[n].edges; e < last; ++e) {
-        std::int64_t const gradient = plan_.edge_gradient[static_cast<std::size_t>(e)];
-        if (graph_.source[e] == received && gradient >= begin && gradient < end) {
-          add(ActionKind::backward, n, received, false);
-        }
-      }
-    }
-  }
-
-  TANDEM_COLD void add(ActionKind before, int writer, int message, bool answered) {
-    SendWait const wait{.before = before,
-                        .stage = graph_.node[writer].stage,
-                        .node = message,
-                        .answered = answered};
-    if (std::find(plan_.waits.begin(), plan_.waits.end(), wait) == plan_.waits.end()) {
-      plan_.waits.push_back(wait);
-    }
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-
-  GraphView graph_;
-  PlanTask const& task_;
-  MemoryPlan& plan_;
-};
-
-/// Places the gradients of a MemoryPlan.
-TANDEM_ONCE TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
-                                             PlanTask const& task, MemoryPlan& plan) {
-  Scratch<bool> in_place{graph.nodes};
-  for (int n = 0; n < graph.nodes; ++n) {
-    in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
-  }
-  bool deferred = false;
-  for (StageLife const& stage : task.stages) {
-    deferred = deferred || stage.deferred > 0;
-  }
-  GradientArena const arena{graph,
-                            {.batch = task.batch,
-                             .element_bytes = task.element_bytes,
-                             .in_place = in_place.data(),
-                             .deferred = deferred,
-                             .apart = task.apart,
-                             .branches = task.branches}};
-  auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
-    return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
-  };
-  plan.node_gradient = list(arena.node, graph.nodes);
-  plan.edge_gradient = list(arena.edge, graph.edges);
-  plan.outgoing = list(arena.outgoing, graph.nodes);
-  plan.loss_gradient = arena.loss;
-  plan.outgoing_bytes = arena.outgoing_bytes;
-  plan.gradient_bytes = arena.bytes;
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
-                                   PlanTask const& task) {
-  MemoryPlan plan;
-  detail::ValuePlanner<>{graph, needs, task, plan}.place();
-  detail::place_gradients(graph, needs, task, plan);
-  detail::SendWaits<>{graph, task, plan}.find();
-  return plan;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/ops/operand_table.hpp
-
-/// @file
-/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
-
-namespace tandem {
-
-template <class T, class P = T>
-struct OperandTable {
-  Operands<T, P> const* operands = nullptr;  ///< of each node
-  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
-  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
-  T* const* gradient = nullptr;              ///< of each node's output
-  T const* output = nullptr;                 ///< the network's, where the device has it
-  T* loss_gradient = nullptr;                ///< likewise
-};
-
-}  // namespace tandem
-
-// ---- tandem/schedule/rules/weight_places.hpp
-
-/// @file
-/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
-/// them each pass reads.
-
-// ---- tandem/schedule/rules/asynchrony.hpp
-
-/// @file
-/// Asynchrony: how an asynchronous pipeline trains, as a value.
-///
-/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
-/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
-/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
-
-namespace tandem {
-
-/// Which weights a stage's passes read. A version is the number of updates that they have had.
-enum class WeightRule : std::uint8_t {
-  stashed,          ///< F the current ones, B those that its F has read: PipeDream
-  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
-  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
-  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
-  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
-};
-
-struct Asynchrony {
-  int devices = 0;  ///< 0: synchronous
-  int microbatches = 1;
-  WeightRule weights = WeightRule::stashed;
-  int delays = 1;  ///< microbatches by which each stage is later than the next
-
-  [[nodiscard]] constexpr bool on() const { return devices > 0; }
-
-  /// Microbatches that go forward between one's F and its B.
-  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
-
-  /// Steps by which the last update of a stage is behind its last forward pass.
-  [[nodiscard]] constexpr int late_steps(int stage) const {
-    return (delay(stage) + microbatches - 1) / microbatches;
-  }
-
-  /// Versions that a stage keeps, of which version v has slot v modulo this number.
-  [[nodiscard]] constexpr int versions(int stage) const {
-    switch (weights) {
-      case WeightRule::stashed:
-        return delay(stage) + 1;
-      case WeightRule::vertical:
-        return delay(0) + 1;
-      case WeightRule::double_buffered:
-        return 2;
-      default:
-        return 1;
-    }
-  }
-
-  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
-  /// weights of the beginning.
-  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
-    switch (weights) {
-      case WeightRule::vertical:
-        return g - delay(0);
-      case WeightRule::double_buffered:
-        return g / microbatches - 1;
-      default:
-        return g - delay(stage);
-    }
-  }
-  /// The version that B(g) reads.
-  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
-    return weights == WeightRule::predicted || weights == WeightRule::replayed
-               ? g
-               : forward_version(stage, g);
-  }
-
-  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
-/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
-struct WeightPlaces {
-  Asynchrony rule{};
-  int stage = 0;
-
-  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
-
-  /// The last stage has nothing to predict: its gradients are not late.
-  [[nodiscard]] constexpr bool predicts() const {
-    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
-  }
-  [[nodiscard]] constexpr int prediction() const { return versions(); }
-  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
-
-  /// Versions below 0 are the weights of the beginning, which every place has then.
-  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
-    std::int64_t const ring = versions();
-    return static_cast<int>((version % ring + ring) % ring);
-  }
-  /// What F(g) and B(g) read; both are periodic in g with tables().
-  [[nodiscard]] constexpr int forward(std::int64_t g) const {
-    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
-  }
-  [[nodiscard]] constexpr int backward(std::int64_t g) const {
-    return of_version(rule.backward_version(stage, g));
-  }
-
-  /// Microbatches from the arrival of one's input to the end of its B.
-  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
-  /// So many tables of pointers that each always has the same memory and the same weights:
-  /// microbatch g has table g modulo this number.
-  [[nodiscard]] constexpr int tables() const {
-    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
-  }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Where the arenas of a MemoryPlan begin.
-struct ArenaBases {
-  std::byte* kept = nullptr;
-  std::byte* recomputed = nullptr;
-  std::byte* transient = nullptr;  ///< what is sent, then values and gradients
-};
-
-/// The parameters of a device's graph: one entry each, those of a place behind those of another.
-template <class T, class P>
-struct ParameterPointers {
-  std::vector<P*> parameter{};
-  std::vector<T const*> weight{};       ///< as products read them
-  std::vector<P*> gradient{};           ///< null where frozen, and of GradientRows
-  std::vector<GradientRows<P>> rows{};  ///< of those; empty where there are none
-  std::vector<std::byte*> packed{};     ///< of each node
-};
-
-/// T: of activations and products; P: of parameters.
-template <class T, class P>
-class OperandTables {
- public:
-  using Table = OperandTable<T, P>;
-
-  /// @param plan, task  outlive this
-  TANDEM_COLD OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
-                            WeightPlaces const& places, ArenaBases const& bases,
-                            ParameterPointers<T, P> parameters)
-      : graph_{graph},
-        plan_{plan},
-        task_{task},
-        arenas_{plan, task},
-        places_{places},
-        bases_{bases},
-        parameters_{std::move(parameters)} {
-    int const count = places_.rule.on() ? places_.tables() : arenas_.tables();
-    for (int t = 0; t < count; ++t) {
-      tables_.push_back(std::make_unique<Storage>());
-      point_activations(t, *tables_.back());
-    }
-    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
-      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
-    }
-  }
-
-  /// The operands for microbatch @p m; backward's weights may be others, see WeightPlaces.
-  [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
-  [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
-
-  /// Points the table of microbatch @p m to what each node's op hands on: carry(n) of node n.
-  template <class Carry>
-  void carry(int m, Carry const& carry) {
-    Storage& own = storage(m);
-    for (int n = 0; n < graph_.nodes; ++n) {
-      auto const i = static_cast<std::size_t>(n);
-      own.operands[i].carry = carry(n);
-      if (!own.backward_operands.empty()) {
-        own.backward_operands[i].carry = own.operands[i].carry;
-      }
-    }
-  }
-
-  /// What node @p n reads and writes for microbatch @p m, in a forward pass and where it is
-  /// computed again.
-  [[nodiscard]] Operands<T, P>& operands(int m, int n) const {
-    return storage(m).operands[static_cast<std::size_t>(n)];
-  }
-
-  /// The edges that carry the network's input to nodes, in ascending order.
-  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
-  void set_output(int m, T const* output) { storage(m).table.output = output; }
-
-  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
-  /// they are sent apart.
-  [[nodiscard]] T* outgoing(int m, int node, int reader) const {
-    std::int64_t const offset = plan_.outgoing[static_cast<std::size_t>(node)];
-    return at(bases_.transient,
-              arenas_.gradient_at(m, offset) + reader * plan_.bytes[static_cast<std::size_t>(node)],
-              offset);
-  }
-
- private:
-  // One table, and the arrays that it points into.
-  struct Storage {
-    Table table{};
-    Table backward{};  // where its weights are others
-    std::vector<T const**> input_edge{};
-    std::vector<T const*> edge_value{};
-    std::vector<T*> edge_gradient{};
-    std::vector<T const*> forks{};
-    std::vector<std::size_t> first_fork{};
-    std::vector<T*> gradient{};
-    std::vector<Operands<T, P>> operands{};
-    std::vector<Operands<T, P>> backward_operands{};
-  };
-
-  [[nodiscard]] Storage& storage(int m) const {
-    return *of_microbatch_[static_cast<std::size_t>(m)];
-  }
-  static T* at(std::byte* arena, std::int64_t base, std::int64_t offset) {
-    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena + base + offset);
-  }
-
-  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
-    return at(bases_.transient, arenas_.gradient_at(table, offset), offset);
-  }
-  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
-    switch (region) {
-      case MemoryRegion::kept:
-        return at(bases_.kept, arenas_.kept_at(stage, table), offset);
-      case MemoryRegion::recomputed:
-        return at(bases_.recomputed, 0, offset);
-      case MemoryRegion::transient:
-        return at(bases_.transient, arenas_.values_at(), offset);
-      case MemoryRegion::none:
-        break;
-    }
-    return nullptr;
-  }
-  [[nodiscard]] T* value_of(int node, int table) const {
-    auto const n = static_cast<std::size_t>(node);
-    auto const root = static_cast<std::size_t>(plan_.root[n]);
-    return plan_.value[root] < 0 ? nullptr
-                                 : place(plan_.region[root], plan_.stage[root], table,
-                                         plan_.value[root] + plan_.slice[n]);
-  }
-
-  // Of a sum that a norm joins: the gradient that its other reader gives it.
-  [[nodiscard]] T* other_gradient(int norm, int table) const {
-    int const sum = graph_.node[norm].sums;
-    for (int e = 0; sum >= 0 && graph_.node[sum].joined && e < graph_.edges; ++e) {
-      if (graph_.source[e] == sum && e != graph_.node[norm].first_edge) {
-        return gradient(table, plan_.edge_gradient[static_cast<std::size_t>(e)]);
-      }
-    }
-    return nullptr;
-  }
-  [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
-    MemoryRegion const region = detail::saved_region(
-        graph_.node[node], task_.segment != nullptr ? task_.segment[node] : -1);
-    return reinterpret_cast<std::byte*>(
-        place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
-  }
-
-  TANDEM_COLD void point_activations(int t, Storage& own) const {
-    for (int e = 0; e < graph_.edges; ++e) {
-      own.edge_value.push_back(value_of(graph_.source[e], t));
-      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0; e < graph_.edges; ++e) {
-      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
-        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
-      }
-    }
-    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
-      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
-      for (int n = stage.first; n < stage.last; ++n) {
-        auto const i = static_cast<std::size_t>(n);
-        Node const& node = graph_.node[n];
-        point_forks(n, own);
-        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
-        own.operands.push_back(
-            {.x = own.edge_value.data() + node.first_edge,
-             .y = value_of(n, t),
-             .dy = own.gradient.back(),
-             .dx = own.edge_gradient.data() + node.first_edge,
-             .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
-             .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
-             .gradient = parameters_.gradient.data() + node.first_parameter,
-             .rows = parameters_.rows.empty() ? nullptr
-                                              : parameters_.rows.data() + node.first_parameter,
-             .saved = saved_of(n, s, t),
-             .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
-             .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
-                                        : nullptr,
-             .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
-             .also = other_gradient(n, t),
-             .packed = packed_at(n, places_.forward(t))});
-      }
-    }
-    own.table = {.operands = own.operands.data(),
-                 .forks = own.forks.data(),
-                 .first_fork = own.first_fork.data(),
-                 .gradient = own.gradient.data(),
-                 .output = graph_.result >= 0 ? value_of(graph_.result, t) : nullptr,
-                 .loss_gradient = gradient(t, plan_.loss_gradient)};
-    own.backward = own.table;
-    if (places_.predicts()) {
-      point_backward(places_.backward(t), own);
-    }
-  }
-
-  // The same, but for the weights.
-  TANDEM_COLD void point_backward(int place, Storage& own) const {
-    own.backward_operands = own.operands;
-    for (int n = 0; n < graph_.nodes; ++n) {
-      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
-      operands.parameter = parameters_.parameter.data() + first_parameter(n, place);
-      operands.weight = parameters_.weight.data() + first_parameter(n, place);
-      operands.packed = packed_at(n, place);
-    }
-    own.backward.operands = own.backward_operands.data();
-  }
-  [[nodiscard]] int first_parameter(int n, int place) const {
-    return place * graph_.parameters + graph_.node[n].first_parameter;
-  }
-  [[nodiscard]] std::byte* packed_at(int n, int place) const {
-    return parameters_.packed[static_cast<std::size_t>(place * graph_.nodes + n)];
-  }
-
-  // The gradients of the edges that carry a node's output, in the order of the network's edges;
-  // those of a named value in the opposite one, in which they come back from stage to stage.
-  TANDEM_COLD void point_forks(int n, Storage& own) const {
-    own.first_fork.push_back(own.forks.size());
-    std::vector<std::pair<int, T const*>> forks;
-    for (int m = n + 1; m < graph_.nodes; ++m) {
-      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
-        if (graph_.source[e] == n && !graph_.node[m].merged) {
-          forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
-        }
-      }
-    }
-    bool const named = graph_.node[n].named;
-    insertion_sort(forks, [&](auto const& a, auto const& b) {
-      return named ? a.first > b.first : a.first < b.first;
-    });
-    for (auto const& fork : forks) {
-      own.forks.push_back(fork.second);
-    }
-  }
-
-  GraphView graph_;
-  MemoryPlan const& plan_;
-  PlanTask const& task_;
-  Arenas arenas_;
-  WeightPlaces places_;
-  ArenaBases bases_;
-  ParameterPointers<T, P> parameters_;
-  std::vector<std::unique_ptr<Storage>> tables_;
-  std::vector<Storage*> of_microbatch_;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What is checked; all of it outlives the check.
-struct MemoryCheckTask {
-  GraphView graph;
-  std::vector<OpNeeds> const& needs;
-  PlanTask const& task;
-  MemoryPlan const& plan;
-  ArenaBases bases{};
-};
-
-namespace detail {
-
-/// The arenas, during one action at a time; the first fault is kept. T: of activations; P: of
-/// parameters.
-template <class T, class P>
-class CheckedMemory {
- protected:
-  using Buffer = MarkedBuffer;
-
-  TANDEM_COLD CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
-      : graph_{task.graph},
-        needs_{task.needs},
-        task_{task.task},
-        plan_{task.plan},
-        tables_{tables},
-        sizes_{task.graph, task.task.batch, task.task.element_bytes},
-        names_{task.graph} {
-    Arenas const arenas{plan_, task_};
-    add_arena(task.bases.kept, arenas.kept_bytes());
-    add_arena(task.bases.recomputed, plan_.recomputed_bytes);
-    add_arena(task.bases.transient, arenas.transient_bytes());
-  }
-
-  void begin(bool training) {
-    memory_ = {};
-    fault_.clear();
-    training_ = training;
-  }
-  void begin(Action action, int table) {
-    action_ = action;
-    table_ = &tables_.forward(table);
-  }
-
-  // Messages from memory that the action is to write have left, as the plan says; of chunks of
-  // time those of its own chunk.
-  TANDEM_COLD void await(ActionKind before) {
-    for (SendWait const& wait : plan_.waits) {
-      if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
-        memory_.left(wait.node, action_.index % task_.chunks, task_.chunks);
-      }
-    }
-  }
-  // From now on node @p node sends the buffer, which is as large as the output of node @p n.
-  void send(void const* from, int n, int node, Buffer const& buffer) {
-    auto const bytes = static_cast<std::uintptr_t>(sizes_.bytes(n));
-    memory_.send({{address(from), address(from) + bytes}, node, now(buffer), action_});
-  }
-
-  [[nodiscard]] OpNeeds const& needs(int n) const { return needs_[static_cast<std::size_t>(n)]; }
-  [[nodiscard]] Operands<T, P> const& operands(int n) const { return table_->operands[n]; }
-  [[nodiscard]] Buffer now(Buffer buffer) const {
-    buffer.microbatch = action_.index;
-    return buffer;
-  }
-
-  // All of the memory of which node n's output, or a gradient of it, is a slice.
-  [[nodiscard]] Stretch whole(void const* p, int n) const {
-    std::int64_t const before = first_channel_of(graph_, n) * task_.element_bytes;
-    std::uintptr_t const begin = address(p) - static_cast<std::uintptr_t>(before);
-    return {begin, begin + static_cast<std::uintptr_t>(sizes_.stored_bytes(root_of(graph_, n)))};
-  }
-  [[nodiscard]] Stretch saved(int n) const {
-    std::uintptr_t const begin = address(operands(n).saved);
-    return {begin, begin + static_cast<std::uintptr_t>(aligned(needs(n).saved_bytes))};
-  }
-
-  void read_value(T const* p, int n) {
-    if (p != nullptr) {  // else the network's input, which is the caller's
-      read(whole(p, n), names_.value(n));
-    }
-  }
-  void read_inputs(int n) {
-    for (int i = 0; i < graph_.node[n].edges; ++i) {
-      read_value(operands(n).x[i], graph_.source[graph_.node[n].first_edge + i]);
-    }
-  }
-
-  TANDEM_COLD void read(Stretch where, Buffer const& buffer) {
-    Content const* other = nullptr;
-    if (in_arena(where, buffer) && !memory_.has(where, now(buffer), other)) {
-      fail("reads " + names_.text(now(buffer)) + ", where " +
-           (other == nullptr
-                ? "nothing has been written"
-                : to_string(other->writer) + " has written " + names_.text(other->buffer)));
-    }
-  }
-  TANDEM_COLD void write(Stretch where, Buffer const& buffer) {
-    if (!in_arena(where, buffer)) {
-      return;
-    }
-    if (auto const* const message = memory_.leaving(where); message != nullptr) {
-      fail("writes " + names_.text(now(buffer)) + ", where " + to_string(message->sender) +
-           " may still be sending " + names_.text(message->buffer));
-    }
-    memory_.write(where, now(buffer), action_);
-  }
-  GraphView graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
-  MemoryPlan const& plan_;
-  OperandTables<T, P> const& tables_;
-  BufferSizes sizes_;
-  BufferNames<> names_;
-  MarkedMemory<> memory_;
-  OperandTable<T, P> const* table_ = nullptr;
-  Action action_{};
-  std::string fault_;
-
- private:
-  static std::uintptr_t address(void const* p) { return reinterpret_cast<std::uintptr_t>(p); }
-
-  void add_arena(std::byte const* base, std::int64_t bytes) {
-    arenas_.push_back({address(base), address(base) + static_cast<std::uintptr_t>(bytes)});
-  }
-  TANDEM_COLD bool in_arena(Stretch where, Buffer const& buffer) {
-    for (Stretch const& arena : arenas_) {
-      if (where.begin >= arena.begin && where.end <= arena.end) {
-        return true;
-      }
-    }
-    fail("has " + names_.text(now(buffer)) + " outside of the rank's memory");
-    return false;
-  }
-  void fail(std::string const& what) {
-    if (fault_.empty()) {
-      fault_ = "memory plan: " + to_string(action_) + " " + what;
-    }
-  }
-
-  std::vector<Stretch> arenas_;
-  bool training_ = true;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-// ---- tandem/engine/prepare/rank_plan.hpp
-
-/// @file
-/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
-
-// ---- tandem/engine/prepare/device_tables.hpp
-
-/// @file
-/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
-
-// ---- tandem/core/mesh.hpp
-
-/// @file
-/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
-///
-/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
-/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
-
-namespace tandem {
-
-/// In place of a number of replicas, or of ranks: as many as the program is started with.
-inline constexpr int by_world = -1;
-
-/// What ranks may differ in.
-enum class Axis : std::uint8_t {
-  data,   ///< replicas of the model, each with its share of the batch
-  model,  ///< devices of a replica, each with its parts of the model
-  tensor  ///< slices of the layers of a part
-};
-inline constexpr int axis_count = 3;
-inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
-
-/// Where a rank is. 0 along an axis that its mesh does not have.
-struct Coordinates {
-  int data = 0;
-  int model = 0;
-  int tensor = 0;
-
-  [[nodiscard]] constexpr int& operator[](Axis axis) {
-    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
-  }
-  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
-
-  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
-};
-
-/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
-struct MeshGroup {
-  int first = 0;
-  int stride = 1;
-  int count = 1;
-
-  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
-
-  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
-};
-
-/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
-///
-///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
-///
-///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
-///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
-///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
-///
-/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
-/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
-class Mesh {
- public:
-  /// One rank.
-  constexpr Mesh() = default;
-
-  /// @p extent ranks along one axis.
-  /// @throws ContractError  less than one
-  constexpr Mesh(Axis axis, int extent) {
-    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
-    extent_[index(axis)] = extent;
-  }
-
-  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
-  /// @throws ContractError  an axis would be in two places, or there are too many ranks
-  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
-    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
-            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
-    Mesh product;
-    for (Axis const axis : all_axes) {
-      int const a = index(axis);
-      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
-                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
-              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
-              "one place; give its whole extent on one side");
-      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
-      product.stride_[a] = product.extent_[a] == 1 ? 1
-                           : inner.extent_[a] > 1  ? inner.stride_[a]
-                                                   : outer.stride_[a] * inner.size();
-    }
-    return product;
-  }
-
-  /// Ranks.
-  [[nodiscard]] constexpr int size() const {
-    int ranks = 1;
-    for (int const extent : extent_) {
-      ranks *= extent;
-    }
-    return ranks;
-  }
-  /// Ranks of a group along @p axis.
-  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
-  /// Groups along @p axis.
-  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
-
-  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
-    check(rank);
-    return rank / stride(axis) % extent(axis);
-  }
-  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
-    Coordinates at;
-    for (Axis const axis : all_axes) {
-      at[axis] = coordinate(rank, axis);
-    }
-    return at;
-  }
-  /// @throws ContractError  no rank is there
-  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
-    int rank = 0;
-    for (Axis const axis : all_axes) {
-      expects(at[axis] >= 0 && at[axis] < extent(axis),
-              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
-              "extent - 1");
-      rank += at[axis] * stride(axis);
-    }
-    return rank;
-  }
-
-  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
-  /// in the order of their first ranks.
-  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
-    check(rank);
-    int const stride = this->stride(axis);
-    return rank / (stride * extent(axis)) * stride + rank % stride;
-  }
-  /// The ranks of group number @p number along @p axis.
-  /// @throws ContractError  there is no such group
-  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
-    expects(number >= 0 && number < groups(axis),
-            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
-            "mesh.groups(axis) - 1");
-    int const stride = this->stride(axis);
-    return {.first = number / stride * stride * extent(axis) + number % stride,
-            .stride = stride,
-            .count = extent(axis)};
-  }
-  /// The ranks that differ from @p rank along @p axis only, itself among them.
-  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
-    return group(group_of(rank, axis), axis);
-  }
-  /// Whether @p rank is the first of its group along @p axis.
-  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
-    return coordinate(rank, axis) == 0;
-  }
-
-  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
-  /// none of them.
-  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
-    for (int rank = first; rank < first + count; ++rank) {
-      MeshGroup const group = along(axis, rank);
-      if (group[0] < first || group[group.count - 1] >= first + count) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
-
- private:
-  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
-
-  // From a rank to the next of its group.
-  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
-  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
-  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
-    return stride(axis) * extent(axis) == size();
-  }
-  constexpr void check(int rank) const {
-    expects(rank >= 0 && rank < size(),
-            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
-  }
-
-  int extent_[axis_count] = {1, 1, 1};
-  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/step/source.hpp
-
-/// @file
-/// The source of a network on two inputs: what of it depends on the first alone. Where the second
-/// comes row by row, this is computed once.
-
-namespace tandem {
-
-/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
-template <class Program>
-constexpr bool reads_two() {
-  if constexpr (requires { Program::Program::network; }) {
-    return Program::Program::network.node[1].kind == NodeKind::input;
-  } else if constexpr (requires { Program::network; }) {
-    return Program::network.node[1].kind == NodeKind::input;
-  } else {
-    return false;  // a test's own
-  }
-}
-
-constexpr bool has_source_time(Node const& node) {
-  return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
-}
-
-/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
-/// A node that reads rows of both has the time of the one that asks.
-template <class Program>
-constexpr bool is_of_source(int n) {
-  return reads_two<Program>() && has_source_time(Program::graph.node[n]);
-}
-
-}  // namespace tandem
 
 // ---- tandem/schedule/rules/averaging.hpp
 
@@ -5320,11 +2979,233 @@ struct Overlapped {
 
 }  // namespace tandem
 
+// ---- tandem/schedule/rules/weight_places.hpp
+
+/// @file
+/// WeightPlaces: the copies of a stage's weights that an asynchronous pipeline has, and which of
+/// them each pass reads.
+
+// ---- tandem/schedule/rules/asynchrony.hpp
+
+/// @file
+/// Asynchrony: how an asynchronous pipeline trains, as a value.
+///
+/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
+/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
+/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
+
+namespace tandem {
+
+/// Which weights a stage's passes read. A version is the number of updates that they have had.
+enum class WeightRule : std::uint8_t {
+  stashed,          ///< F the current ones, B those that its F has read: PipeDream
+  vertical,         ///< F and B those that the first stage has for the microbatch: vertical sync
+  double_buffered,  ///< F and B those of the step before the last whole one: PipeDream-2BW
+  predicted,        ///< F a prediction of those that B will have, B the current ones: SpecTrain
+  replayed,         ///< F the current ones; B, too, and computes the forward pass again with them
+};
+
+struct Asynchrony {
+  int devices = 0;  ///< 0: synchronous
+  int microbatches = 1;
+  WeightRule weights = WeightRule::stashed;
+  int delays = 1;  ///< microbatches by which each stage is later than the next
+
+  [[nodiscard]] constexpr bool on() const { return devices > 0; }
+
+  /// Microbatches that go forward between one's F and its B.
+  [[nodiscard]] constexpr int delay(int stage) const { return delays * (devices - 1 - stage); }
+
+  /// Steps by which the last update of a stage is behind its last forward pass.
+  [[nodiscard]] constexpr int late_steps(int stage) const {
+    return (delay(stage) + microbatches - 1) / microbatches;
+  }
+
+  /// Versions that a stage keeps, of which version v has slot v modulo this number.
+  [[nodiscard]] constexpr int versions(int stage) const {
+    switch (weights) {
+      case WeightRule::stashed:
+        return delay(stage) + 1;
+      case WeightRule::vertical:
+        return delay(0) + 1;
+      case WeightRule::double_buffered:
+        return 2;
+      default:
+        return 1;
+    }
+  }
+
+  /// The version that F(g) reads, or, where predicted, predicts from. Below 0 stands for the
+  /// weights of the beginning.
+  [[nodiscard]] constexpr std::int64_t forward_version(int stage, std::int64_t g) const {
+    switch (weights) {
+      case WeightRule::vertical:
+        return g - delay(0);
+      case WeightRule::double_buffered:
+        return g / microbatches - 1;
+      default:
+        return g - delay(stage);
+    }
+  }
+  /// The version that B(g) reads.
+  [[nodiscard]] constexpr std::int64_t backward_version(int stage, std::int64_t g) const {
+    return weights == WeightRule::predicted || weights == WeightRule::replayed
+               ? g
+               : forward_version(stage, g);
+  }
+
+  friend constexpr bool operator==(Asynchrony const&, Asynchrony const&) = default;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Places 0 to versions() - 1 are a ring: version v has place v modulo their number. Where weights
+/// are predicted, the prediction has the place behind them. A synchronous stage has one place.
+struct WeightPlaces {
+  Asynchrony rule{};
+  int stage = 0;
+
+  [[nodiscard]] constexpr int versions() const { return rule.on() ? rule.versions(stage) : 1; }
+
+  /// The last stage has nothing to predict: its gradients are not late.
+  [[nodiscard]] constexpr bool predicts() const {
+    return rule.on() && rule.weights == WeightRule::predicted && rule.delay(stage) > 0;
+  }
+  [[nodiscard]] constexpr int prediction() const { return versions(); }
+  [[nodiscard]] constexpr int count() const { return versions() + (predicts() ? 1 : 0); }
+
+  /// Versions below 0 are the weights of the beginning, which every place has then.
+  [[nodiscard]] constexpr int of_version(std::int64_t version) const {
+    std::int64_t const ring = versions();
+    return static_cast<int>((version % ring + ring) % ring);
+  }
+  /// What F(g) and B(g) read; both are periodic in g with tables().
+  [[nodiscard]] constexpr int forward(std::int64_t g) const {
+    return predicts() ? prediction() : of_version(rule.forward_version(stage, g));
+  }
+  [[nodiscard]] constexpr int backward(std::int64_t g) const {
+    return of_version(rule.backward_version(stage, g));
+  }
+
+  /// Microbatches from the arrival of one's input to the end of its B.
+  [[nodiscard]] constexpr int live() const { return rule.delay(stage) + 1; }
+  /// So many tables of pointers that each always has the same memory and the same weights:
+  /// microbatch g has table g modulo this number.
+  [[nodiscard]] constexpr int tables() const {
+    return std::lcm(live(), versions() > 1 ? versions() * rule.microbatches : 1);
+  }
+};
+
+}  // namespace tandem
+
 // ---- tandem/schedule/table/action_table.hpp
 
 /// @file
 /// ActionTable: the rows of all devices of a model replica, as a constexpr value or, as
 /// std::vector<std::vector<Action>>, one that was read from a file.
+
+// ---- tandem/schedule/table/action.hpp
+
+/// @file
+/// Action: one entry of a rank's program, in the grammar of PyTorch's pipelining schedules.
+///
+/// "0F3" is the forward pass of stage 0 on microbatch 3, "0B3" its whole backward pass, "0I3" and
+/// "0W3" the input gradient and the weight gradient apart; "2SEND_F1" sends what stage 2 made of
+/// microbatch 1, "2RECV_B1" receives the gradient of that. "0REDUCE_GRAD1" awaits bucket 1 of the
+/// device's gradients, "0BEGIN_LOSS" begins to sum the losses and "0AWAIT_LOSS" awaits that, "0U"
+/// is the update, "0X" awaits the average of the stage's weights with those of its other copy.
+/// "0F3@2" reads weights that have had two updates, in asynchronous pipelines. Every action has a
+/// name, so that an error can say which one was not reached.
+
+namespace tandem {
+
+enum class ActionKind : std::uint8_t {
+  forward,
+  backward,
+  input_gradient,
+  weight_gradient,
+  send_forward,
+  receive_forward,
+  send_backward,
+  receive_backward,
+  reduce_gradient,
+  begin_loss,
+  await_loss,
+  reduce_norm,
+  update,
+  exchange,
+  end,  ///< stands behind a row, so that a rank need not count
+};
+
+/// What a rank does next; `index` is the replica's microbatch, or the bucket of a reduction.
+/// Eight bytes without a gap, so that a rank reports one with a single store.
+struct Action {
+  ActionKind kind = ActionKind::forward;
+  std::uint8_t version = 0;  ///< updates that the weights have had, 0 in synchronous strategies
+  std::int16_t stage = 0;
+  std::int32_t index = 0;
+
+  friend constexpr bool operator==(Action const&, Action const&) = default;
+};
+
+/// How an action is written, and whether a number stands behind it.
+struct ActionName {
+  char const* text;
+  bool numbered;
+};
+
+constexpr ActionName name_of(ActionKind kind) {
+  constexpr ActionName names[] = {
+      {"F", true},           {"B", true},           {"I", true},           {"W", true},
+      {"SEND_F", true},      {"RECV_F", true},      {"SEND_B", true},      {"RECV_B", true},
+      {"REDUCE_GRAD", true}, {"BEGIN_LOSS", false}, {"AWAIT_LOSS", false}, {"REDUCE_NORM", false},
+      {"U", false},          {"X", false},          {"END", false}};
+  return names[static_cast<int>(kind)];
+}
+
+/// "0F3", "0F3@2", "0REDUCE_GRAD1", "0U".
+TANDEM_COLD inline std::string to_string(Action const& action) {
+  ActionName const name = name_of(action.kind);
+  return std::to_string(action.stage) + name.text +
+         (name.numbered ? std::to_string(action.index) : std::string{}) +
+         (action.version > 0 ? "@" + std::to_string(action.version) : std::string{});
+}
+
+/// "1F2 (microbatch 2)", "0REDUCE_GRAD1 (bucket 1)", "0U"; "" for the end of a row, which a rank is
+/// at when it is at none.
+TANDEM_ONCE TANDEM_COLD std::string in_words(Action const& action);
+
+/// An action in one word, for a progress board that other threads read.
+constexpr std::uint64_t pack(Action const& action) { return std::bit_cast<std::uint64_t>(action); }
+
+/// A rank that is at none of its actions, and one that waits for the program to bring a step.
+inline constexpr std::uint64_t at_no_action = pack({.kind = ActionKind::end});
+inline constexpr std::uint64_t awaiting_a_step = pack({.kind = ActionKind::end, .index = 1});
+
+constexpr Action unpack_action(std::uint64_t word) { return std::bit_cast<Action>(word); }
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string in_words(Action const& action) {
+  if (action.kind == ActionKind::end) {
+    return {};
+  }
+  bool const bucket = action.kind == ActionKind::reduce_gradient;
+  return to_string(action) +
+         (name_of(action.kind).numbered
+              ? (bucket ? " (bucket " : " (microbatch ") + std::to_string(action.index) + ")"
+              : std::string{});
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -5382,6 +3263,54 @@ ActionRows rows_of(ActionTable<Devices, Length> const& table) {
 
 /// @file
 /// row_order(): whether the two copies of a model may be reduced, or updated, as they end.
+
+// ---- tandem/core/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
+///
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
+
+namespace tandem::detail {
+
+/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
+/// machine.
+inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
+
+template <class T>
+class Scratch {
+ public:
+  /// @p size elements, each T{}; a product is to be one of 64 bits
+  /// @throws ContractError  they would take more than most_scratch_bytes
+  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
+  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
+    for (std::int64_t i = 0; i < size; ++i) {
+      data_[i] = value;
+    }
+  }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
+
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
+  constexpr T& operator[](std::int64_t i) { return data_[i]; }
+  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
+
+ private:
+  static constexpr T* make(std::int64_t size) {
+    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
+            "an action table is too large: its stages times its microbatches, or links times "
+            "depth, would take more than 1 GiB; give smaller numbers");
+    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
+  }
+
+  T* data_;
+};
+
+}  // namespace tandem::detail
 
 // ---- tandem/schedule/table/complete_row.hpp
 
@@ -10298,6 +8227,887 @@ inline constexpr DeviceTables device_tables{
 
 }  // namespace tandem
 
+// ---- tandem/engine/prepare/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
+/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
+/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
+/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
+/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
+/// where no value of that is computed again.
+
+// ---- tandem/graph/branches.hpp
+
+/// @file
+/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
+/// module; and a stream for each.
+
+namespace tandem {
+
+/// Nodes [first, last) behind a fork and before the join of what comes of it: chains of which none
+/// reads or writes what another does.
+struct BranchRegion {
+  int first = 0;
+  int last = 0;
+  int branches = 0;  ///< that compute something
+};
+
+/// The regions of a graph, the outermost of those that stand within another; at run time and at
+/// compile time. A join is any node of several inputs, its fork the last node that all ways to it
+/// come through. A region is of one stage and of one run that is computed again, and joins nothing
+/// with other ranks. Where merged convolutions are its only tie, it begins behind them.
+class Branches {
+ public:
+  int count = 0;
+  detail::Scratch<BranchRegion> region;
+  detail::Scratch<int> first;   ///< of a node: the first of its region; itself, if it is in none
+  detail::Scratch<int> last;    ///< the last one
+  detail::Scratch<int> branch;  ///< in the order of their first nodes; -1: it is in none
+  detail::Scratch<int> stream;  ///< whose kernels run in order; 0: with all that is in no region
+
+  /// @param streams  that there are; with 1 there are regions, and nothing runs at the same time
+  /// @param segment  of each node: its run of nodes that is computed again; null: none is
+  constexpr Branches(GraphView graph, int streams, int const* segment = nullptr)
+      : region{graph.nodes},
+        first{graph.nodes},
+        last{graph.nodes},
+        branch{graph.nodes, -1},
+        stream{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      first[n] = last[n] = n;
+    }
+    find(graph, segment);
+    for (int r = 0; r < count; ++r) {
+      share_out(graph, region[r], std::max(streams, 1));
+    }
+  }
+
+  /// Whether a node is in a region, begins or ends it.
+  [[nodiscard]] constexpr bool inside(int n) const { return branch[n] >= 0; }
+  [[nodiscard]] constexpr bool begins(int n) const { return inside(n) && first[n] == n; }
+  [[nodiscard]] constexpr bool ends(int n) const { return inside(n) && last[n] == n; }
+  /// Whether nothing orders two nodes.
+  [[nodiscard]] constexpr bool apart(int a, int b) const {
+    return inside(a) && inside(b) && first[a] == first[b] && stream[a] != stream[b];
+  }
+
+ private:
+  constexpr void find(GraphView graph, int const* segment) {
+    detail::Scratch<int> before{graph.nodes,
+                                -1};           // the last node that all ways to one come through
+    detail::Scratch<bool> leads{graph.nodes};  // computes what stands in other nodes, too
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int a = graph.source[e];
+        int b = e == node.first_edge ? a : before[n];
+        while (a != b) {
+          int& later = a > b ? a : b;
+          later = before[later];
+        }
+        before[n] = a;
+      }
+      if (node.merged) {
+        leads[node.home] = true;
+      }
+    }
+    detail::Scratch<int> part{graph.nodes};
+    for (int join = graph.nodes - 1; join > 0; --join) {
+      if (graph.node[join].edges < 2 || inside(join)) {
+        continue;
+      }
+      BranchRegion best{};
+      for (int begin = before[join] + 1; begin < join; ++begin) {
+        if (begin == before[join] + 1 || leads[begin - 1]) {
+          int const parts = divide(graph, segment, begin, join, part);
+          best = parts > best.branches ? BranchRegion{begin, join, parts} : best;
+        }
+      }
+      if (best.branches > 1) {
+        divide(graph, segment, best.first, best.last, part);
+        take(best, part);
+      }
+    }
+  }
+
+  // Puts nodes [begin, end) into the fewest parts between which there is no edge, each known by its
+  // first node. @return how many of them compute; 0: they may not run beside one another
+  static constexpr int divide(GraphView graph, int const* segment, int begin, int end,
+                              detail::Scratch<int>& part) {
+    auto const root = [&](int n) {
+      while (part[n] != n) {
+        n = part[n];
+      }
+      return n;
+    };
+    for (int n = begin; n < end; ++n) {
+      Node const& node = graph.node[n];
+      bool const together = node.stage == graph.node[begin].stage && !node.synchronizes &&
+                            !node.is_end() && (segment == nullptr || segment[n] == segment[begin]);
+      if (!together) {
+        return 0;
+      }
+      part[n] = n;
+      auto const tie = [&](int other) {
+        if (other >= begin && other < end) {
+          int const a = root(n);
+          int const b = root(other);
+          part[std::max(a, b)] = std::min(a, b);
+        }
+      };
+      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+        tie(graph.source[e]);
+      }
+      tie(node.home < n ? node.home : -1);
+      tie(node.absorbs);
+      tie(node.activated_by);
+      tie(node.sums);
+    }
+    for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
+      int const home = graph.node[n].home;
+      if (home > n && home < end) {
+        int const a = root(n);
+        int const b = root(home);
+        part[std::max(a, b)] = std::min(a, b);
+      }
+    }
+    int computing = 0;
+    for (int p = begin; p < end; ++p) {
+      bool computes = false;
+      for (int n = p; n < end && !computes; ++n) {
+        computes = graph.node[n].computes() && root(n) == p;
+      }
+      computing += computes ? 1 : 0;
+    }
+    return computing;
+  }
+
+  constexpr void take(BranchRegion const& own, detail::Scratch<int>& part) {
+    int parts = 0;
+    for (int n = own.first; n < own.last; ++n) {
+      int p = n;
+      while (part[p] != p) {
+        p = part[p];
+      }
+      branch[n] = p == n ? parts++ : branch[p];
+      first[n] = own.first;
+      last[n] = own.last - 1;
+    }
+    region[count++] = own;
+  }
+
+  // The longest branch first, each to the stream that has least to do.
+  constexpr void share_out(GraphView graph, BranchRegion const& own, int streams) {
+    int const nodes = own.last - own.first;
+    detail::Scratch<std::int64_t> work{nodes};
+    detail::Scratch<std::int64_t> load{streams};
+    for (int n = own.first; n < own.last; ++n) {
+      Node const& node = graph.node[n];
+      work[branch[n]] += node.computes() ? 1 + node.macs + node.out.elements() : 0;
+    }
+    for (int turn = 0; turn < nodes; ++turn) {
+      int longest = 0;
+      for (int b = 1; b < nodes; ++b) {
+        longest = work[b] > work[longest] ? b : longest;
+      }
+      int least = 0;
+      for (int s = 1; s < streams; ++s) {
+        least = load[s] < load[least] ? s : least;
+      }
+      if (work[longest] == 0) {
+        break;
+      }
+      load[least] += work[longest];
+      work[longest] = 0;
+      for (int n = own.first; n < own.last; ++n) {
+        stream[n] = branch[n] == longest ? least : stream[n];
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/op.hpp
+
+/// @file
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
+///
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
+/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
+
+// ---- tandem/ops/step_state.hpp
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
+  double targets = -1.0;
+  double counted = -1.0;     ///< what metrics are means over; -1: all samples
+  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The convolutions that one op computes together, side by side in one wide output.
+struct MergedOutputs {
+  static constexpr int most = 8;
+  int count = 1;
+  int channels[most] = {};   ///< outputs of each, in the order of their slices
+  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
+};
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input; there while the op is made
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
+  int y_stride = 0;  ///< the same of the output
+  MergedOutputs merged{};
+  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
+  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
+  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
+  /// bias to the running mean and writes its gradient, which is 0.
+  int absorbed_bias = 0;
+  /// Of a norm that computes the sum before it: the rate of the dropout that it computes of the
+  /// first summand, 0 if there is none, and that one's `index`.
+  double dropout = 0.0;
+  int dropout_index = 0;
+  /// Where several ranks share the layer: which slice of it `node` is.
+  Slice slice{};
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+  std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
+  std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
+  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
+  /// alignment of what is in it.
+  std::int64_t carried_bytes = 0;
+  std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
+struct Operands {
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
+  GradientRows<P> const* rows = nullptr;
+  std::byte* saved = nullptr;
+  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
+  T* sum = nullptr;                       ///< and its output, which is x[0]
+  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
+  std::byte* packed = nullptr;
+  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
+  std::byte* carry = nullptr;
+  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
+  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
+  /// pass may be computed again.
+  std::byte* carried_on = nullptr;
+  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
+  /// samples, as the op lays it out.
+  std::byte* carry_gradient = nullptr;
+  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
+  /// between all before it, which are kept for the microbatch.
+  std::int64_t apart = 0;
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
+  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
+  /// finite numbers that no result may depend on.
+  std::int32_t const* lengths = nullptr;
+  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
+  std::int32_t const* targets = nullptr;
+  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
+  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
+  float const* loss_scale = nullptr;
+  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
+  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
+  /// the second comes in pieces: the first, whole, with the piece of position 0.
+  int position = -1;
+  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
+  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
+  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
+  /// first, in Operands::carry_gradient the gradient of what they have begun with.
+  int rows_in_all = 0;
+  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
+  /// row.
+  float* scores = nullptr;
+  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
+  /// where it writes how much of each row it has taken so far; null: it need not.
+  float* coverage = nullptr;
+
+  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
+  /// Whether no chunk comes behind this one.
+  [[nodiscard]] constexpr bool is_last_chunk() const {
+    return !is_chunk() || position + time == rows_in_all;
+  }
+
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+
+  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
+  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
+  int dealt_time = 0;
+  std::int64_t first_dealt = 0;
+
+  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
+  std::int32_t const* other_lengths = nullptr;
+
+  /// The same pass for an op whose first input is of clock @p clock.
+  [[nodiscard]] constexpr Pass on_clock(int clock) const {
+    Pass other = *this;
+    if (clock != 0) {
+      other.time = other_time;
+      other.lengths = other_lengths;
+      other.other_time = time;
+      other.other_lengths = lengths;
+    }
+    return other;
+  }
+
+  /// The same pass for an op whose rows are all there, whatever comes in pieces.
+  [[nodiscard]] constexpr Pass whole() const {
+    Pass other = *this;
+    other.position = -1;
+    return other;
+  }
+
+  /// The same pass for an op that treats all rows alike and has those of slice @p own.
+  [[nodiscard]] constexpr Pass on_rows(Slice own) const {
+    DealtRows const rows{std::int64_t{batch} * time, own};
+    Pass other = *this;
+    other.batch = batch > 0 ? 1 : 0;
+    other.time = static_cast<int>(rows.each());
+    other.lengths = nullptr;
+    other.dealt_time = time;
+    other.first_dealt = rows.first();
+    return other;
+  }
+
+  /// Rows of a value of @p shape, which an op sees that treats all alike.
+  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
+    return shape.rows(batch, time);
+  }
+  /// Elements of such a value.
+  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
+    return batch * shape.elements(time);
+  }
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the sentences depend on
+
+// The sentences stand in types of their own: clang gives up a class with a failed assert in it, and
+// says so of all that is built on it.
+template <class L, class Backend>
+struct OpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, derive it from "
+                "ElementLayer for every backend, or specialise tandem::Op");
+};
+template <class L, class Backend>
+struct LossOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample, and "
+                "of Rows where they are to run on Cuda");
+};
+template <class M, class Backend>
+struct MetricOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<M, Backend>,
+                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+                "has no kernels for this backend; give it static value(output, target) of one "
+                "sample, and of Rows where it is to run on Cuda");
+};
+
+/// In place of an op that there is not: takes what an op takes.
+struct NoOp {
+  explicit NoOp(auto const&... /*arguments*/) {}
+  [[nodiscard]] static OpNeeds needs() { return {}; }
+  [[nodiscard]] static std::int64_t scratch_bytes() { return 0; }
+  static void forward(auto const&... /*arguments*/) {}
+  static void input_gradient(auto const&... /*arguments*/) {}
+  static void weight_gradient(auto const&... /*arguments*/) {}
+  static void gradient(auto const&... /*arguments*/) {}
+  static void count(auto const&... /*arguments*/) {}
+};
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::OpIsThere<L, Backend>::value);
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+struct MultiplyJoin {};
+/// y = x + bias, row by row or channel by channel, which several ranks need once: a node of a
+/// spread graph.
+struct RowBias {};
+/// The words of an Embedding or a Vocabulary that one of several ranks has.
+template <class L>
+struct WordSlice {};
+/// Where ranks that have tiles of images exchange pixels: a node of a graph of tiles. Its op says
+/// what goes to whom and the engine sends it, see TileMessage.
+struct TileExchange {};
+
+/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
+template <class Backend>
+struct Border;
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::LossOpIsThere<L, Backend>::value);
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::MetricOpIsThere<M, Backend>::value);
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/memory/buffer_sizes.hpp
+
+/// @file
+/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
+
+namespace tandem::detail {
+
+/// Buffers begin on lines of the cache.
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Sizes of the buffers of a graph's nodes.
+struct BufferSizes {
+  GraphView graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+
+  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
+    return aligned(graph.node[node].out.elements() * batch * element_bytes);
+  }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
+    Node const& n = graph.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return aligned(n.out.elements() / own * wider * batch * element_bytes);
+  }
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/memory/first_fit.hpp
+
+/// @file
+/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
+
+namespace tandem {
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  /// @param most  of the buffers that it will place
+  constexpr explicit FirstFit(int most) : live_{most} {}
+
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
+    Block* const live = live_.data();
+    if (earliest_death_ < birth) {
+      bury(live, birth);
+    }
+    std::int64_t offset = has_gaps_ ? 0 : peak_;
+    int at = has_gaps_ ? 0 : count_;
+    for (; at < count_ && live[at].offset - offset < bytes; ++at) {
+      offset = live[at].offset + live[at].bytes;
+    }
+    for (int i = count_++; i > at; --i) {
+      live[i] = live[i - 1];
+    }
+    live[at] = {offset, bytes, death};
+    earliest_death_ = count_ > 1 ? std::min(earliest_death_, death) : death;
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] constexpr std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+
+  constexpr void bury(Block* live, int birth) {
+    int const count = count_;
+    count_ = 0;
+    has_gaps_ = true;
+    for (int i = 0; i < count; ++i) {
+      if (live[i].death >= birth) {
+        earliest_death_ = count_ > 0 ? std::min(earliest_death_, live[i].death) : live[i].death;
+        live[count_++] = live[i];
+      }
+    }
+  }
+
+  Scratch<Block> live_;  // by offset
+  int count_ = 0;
+  int earliest_death_ = 0;
+  bool has_gaps_ = false;  // some buffer has died
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
+/// at once, from the arrival of their input to the end of their backward pass.
+struct StageLife {
+  int first = 0;
+  int last = 0;
+  int live = 1;
+  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
+  int first_microbatch = 0;  ///< of the replica's
+};
+
+/// Where a buffer is. Gradients are all in the gradient region.
+enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Before an action of a stage writes where a message is sent from, that one must have left.
+struct SendWait {
+  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
+  int stage = 0;          ///< whose action
+  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
+  bool answered = false;  ///< in training a gradient that has come back says that it left
+
+  friend bool operator==(SendWait const&, SendWait const&) = default;
+};
+
+/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
+/// there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<MemoryRegion> region;         ///< of a root
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
+  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
+  std::vector<std::int64_t> node_gradient;  ///< of a node
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge
+  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
+  std::vector<std::int64_t> bytes;          ///< of a node's output
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
+  std::int64_t recomputed_bytes = 0;
+  std::int64_t transient_bytes = 0;
+  bool between_gradients = false;   ///< *transient* is written again while gradients live
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
+  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
+  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
+};
+
+/// What is planned for.
+struct PlanTask {
+  int batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
+  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
+  std::vector<StageLife> stages{};
+  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
+};
+
+namespace detail {
+
+/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
+constexpr MemoryRegion saved_region(Node const& node, int segment) {
+  return segment >= 0          ? MemoryRegion::recomputed
+         : node.needs_gradient ? MemoryRegion::kept
+                               : MemoryRegion::transient;
+}
+
+/// Places values, and what ops save.
+template <class = void>
+class ValuePlanner {
+ public:
+  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+               MemoryPlan& plan)
+      : graph_{graph},
+        needs_{needs},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        plan_{plan} {}
+
+  void place() {
+    find_roots();
+    find_regions();
+    place_values();
+  }
+
+ private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] MemoryRegion& region(int node) {
+    return plan_.region[static_cast<std::size_t>(root(node))];
+  }
+  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
+  template <class F>
+  void each_source(int n, F const& f) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      f(graph_.source[e]);
+    }
+  }
+
+  TANDEM_COLD void find_roots() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      plan_.bytes.push_back(sizes_.bytes(n));
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
+    }
+  }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    int over = -1;
+    each_source(n, [&](int source) {
+      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
+          sizes_.bytes(source) == sizes_.bytes(n) &&
+          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
+        over = source;
+      }
+    });
+    return over;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
+    if (crosses(r, n)) {
+      return false;
+    }
+    for (int m = 0; m < graph_.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
+        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
+            (m > n || later || meanwhile)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Whether node @p n reads what another stage, or another run that is computed again, has made.
+  [[nodiscard]] bool crosses(int source, int n) const {
+    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
+           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
+  }
+  [[nodiscard]] int segment(int node) const {
+    return task_.segment != nullptr ? task_.segment[node] : -1;
+  }
+
+  TANDEM_COLD void find_regions() {
+    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
+    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
+      Node const& node = graph_.node[n];
+      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
+      if (node.needs_gradient && needs(n).output) {
+        region(n) = wanted;
+      }
+      each_source(n, [&](int source) {
+        if (node.needs_gradient && needs(n).input) {
+          region(source) = wanted;
+        }
+      });
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
+        region(n) = MemoryRegion::kept;
+      }
+      each_source(n, [&](int source) {
+        if (node.kind == NodeKind::send || crosses(root(source), n)) {
+          region(source) = MemoryRegion::kept;
+        }
+      });
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {
+      if (is_input(root(n))) {
+        region(n) = MemoryRegion::none;
+      }
+    }
+  }
+
+  TANDEM_COLD void place_values() {
+    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
+                          0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < graph_.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
+      each_source(n, used);
+      if (graph_.node[n].sums >= 0) {
+        each_source(graph_.node[n].sums, used);
+      }
+    }
+    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
+    plan_.kept_bytes.assign(task_.stages.size(), 0);
+    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
+    auto const place_transient = [&](std::int64_t size, int birth, int death) {
+      Branches const* const at_once = task_.branches;
+      return at_once == nullptr
+                 ? transient.place(size, birth, death)
+                 : transient.place(size, at_once->first[birth], at_once->last[death]);
+    };
+    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
+      std::int64_t recomputed = 0;
+      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
+        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
+        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
+          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
+          std::int64_t const offset = used;
+          used += size;
+          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
+          return offset;
+        };
+        auto const i = static_cast<std::size_t>(n);
+        auto const r = static_cast<std::size_t>(root(n));
+        MemoryRegion const where = plan_.region[r];
+        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
+            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
+          std::int64_t const size = sizes_.stored_bytes(root(n));
+          plan_.stage[r] = static_cast<int>(s);
+          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
+                                                            : reserve(where, size);
+        }
+        if (needs(n).saved_bytes > 0) {
+          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
+          std::int64_t const size = aligned(needs(n).saved_bytes);
+          plan_.saved[i] =
+              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
+        }
+        Node const& node = graph_.node[n];
+        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
+        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+    plan_.between_gradients = writes_between_gradients();
+  }
+
+  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
+  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
+  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
+    for (StageLife const& stage : task_.stages) {
+      bool again = false;
+      bool goes_back = false;
+      for (int n = stage.first; n < stage.last; ++n) {
+        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
+                          region(n) == MemoryRegion::transient);
+        goes_back = goes_back || graph_.node[n].needs_gradient;
+      }
+      if (again && goes_back) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  GraphView graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  BufferSizes sizes_;
+  MemoryPlan& plan_;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
 // ---- tandem/schedule/table/chunked.hpp
 
 /// @file
@@ -10717,330 +9527,6 @@ TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const
 }  // namespace tandem
 
 #endif
-
-namespace tandem {
-
-/// T: of activations; P: of parameters.
-template <class T, class P>
-class MemoryCheck : detail::CheckedMemory<T, P> {
-  using Base = detail::CheckedMemory<T, P>;
-
- public:
-  MemoryCheck(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
-      : Base{task, tables} {}
-
-  /// The first fault in a sentence; "" if there is none.
-  /// @param row       passes and messages; what else stands there touches no activation
-  /// @param table_of  table_of(m): the number of microbatch m's table
-  /// @param stride    microbatches that it does not divide have no samples: nothing is done for
-  ///                  them, nor waited for
-  template <class TableOf>
-  TANDEM_COLD std::string play(std::vector<Action> const& row, bool training,
-                               TableOf const& table_of, int stride = 1) {
-    this->begin(training);
-    for (Action const& action : row) {
-      if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
-          fault_.empty()) {
-        this->begin(action, table_of(action.index));
-        play();
-      }
-    }
-    return fault_;
-  }
-
- private:
-  using Base::action_;
-  using Base::await;
-  using Base::fault_;
-  using Base::graph_;
-  using Base::memory_;
-  using Base::names_;
-  using Base::needs;
-  using Base::operands;
-  using Base::read;
-  using Base::read_inputs;
-  using Base::read_value;
-  using Base::saved;
-  using Base::send;
-  using Base::table_;
-  using Base::tables_;
-  using Base::task_;
-  using Base::whole;
-  using Base::write;
-
-  TANDEM_COLD void play() {
-    switch (action_.kind) {
-      case ActionKind::forward:
-        await(ActionKind::forward);
-        each([&](int n) { forward(n); });
-        each([&](int n) { read_result(n); });
-        break;
-      case ActionKind::send_forward:
-        each([&](int n) { send_value(n); });
-        break;
-      case ActionKind::receive_forward:
-        await(ActionKind::receive_forward);
-        each([&](int n) { receive_value(n); });
-        break;
-      case ActionKind::send_backward:
-        each([&](int n) { send_gradients(n); });
-        break;
-      case ActionKind::receive_backward:
-        each([&](int n) { receive_gradients(n); });
-        break;
-      case ActionKind::weight_gradient:
-        each_back([&](int n) { weight_gradient(n); });
-        break;
-      default:
-        await(ActionKind::backward);
-        each([&](int n) { write_loss_gradient(n); });
-        backward();
-    }
-  }
-
-  // The nodes of the action's stage.
-  template <class F>
-  TANDEM_COLD void each(F const& f) {
-    for (StageLife const& stage : task_.stages) {
-      for (int n = stage.first; n < stage.last; ++n) {
-        if (graph_.node[n].stage == action_.stage) {
-          f(n);
-        }
-      }
-    }
-  }
-  template <class F>
-  TANDEM_COLD void each_back(F const& f) {
-    std::vector<int> nodes;
-    each([&](int n) { nodes.push_back(n); });
-    for (std::size_t i = nodes.size(); i-- > 0;) {
-      f(nodes[i]);
-    }
-  }
-
-  TANDEM_COLD void send_value(int n) {
-    if (graph_.node[n].kind != NodeKind::send) {
-      return;
-    }
-    int const source = graph_.source[graph_.node[n].first_edge];
-    if (T const* const from = operands(n).x[0]; from != nullptr) {
-      read_value(from, source);
-      send(from, source, n, names_.value(source));
-    }
-  }
-  void receive_value(int n) {
-    if (graph_.node[n].kind == NodeKind::receive) {
-      write(whole(operands(n).y, n), names_.value(n));
-    }
-  }
-  TANDEM_COLD void send_gradients(int n) {
-    for (int r = 0; r < outgoing(n); ++r) {
-      T* const from = tables_.outgoing(action_.index, n, r);
-      read(whole(from, n), names_.outgoing(n, r));
-      send(from, n, n, names_.outgoing(n, r));
-    }
-  }
-  // What was sent has arrived, or there were no gradient of it.
-  TANDEM_COLD void receive_gradients(int n) {
-    Node const& node = graph_.node[n];
-    if (node.kind == NodeKind::send && node.needs_gradient) {
-      memory_.sent(n, action_.index);
-    }
-    for (int i = 0; node.kind == NodeKind::send && node.needs_gradient && i < node.edges; ++i) {
-      int const e = node.first_edge + i;
-      write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
-    }
-  }
-  // Gradients of a received node that are sent.
-  [[nodiscard]] int outgoing(int n) const {
-    Node const& node = graph_.node[n];
-    bool const sends = node.kind == NodeKind::receive && node.needs_gradient;
-    return !sends ? 0 : task_.apart && !node.named ? static_cast<int>(names_.readers(n).size()) : 1;
-  }
-
-  TANDEM_COLD void forward(int n) {
-    if (!graph_.node[n].computes()) {
-      return;
-    }
-    read_inputs(n);
-    if (graph_.node[n].sums >= 0) {
-      read_inputs(graph_.node[n].sums);
-    }
-    if (names_.is_continued_by(n)) {
-      read(whole(operands(n).y, n), names_.value(n));
-    }
-    write(whole(operands(n).y, n), names_.value(n));
-    if (needs(n).saved_bytes > 0) {
-      write(saved(n), names_.saved(n));
-    }
-    if (!needs(n).in_place) {
-      read_inputs(n);  // y overlaps no x
-    }
-    if (graph_.node[n].sums >= 0) {
-      read_inputs(graph_.node[n].sums);
-    }
-  }
-  void read_result(int n) {
-    if (n == graph_.result) {
-      read_value(table_->output, n);
-    }
-  }
-  TANDEM_COLD void write_loss_gradient(int n) {
-    if (n == graph_.result && graph_.node[n].needs_gradient) {
-      read_result(n);
-      write(whole(table_->loss_gradient, n), names_.node_gradient(n));
-    }
-  }
-
-  // What is computed again runs forward before it goes back.
-  TANDEM_COLD void backward() {
-    bool goes_back = false;
-    each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
-    int again = -1;
-    each_back([&](int n) {
-      if (int const own = task_.segment != nullptr ? task_.segment[n] : -1;
-          goes_back && own >= 0 && own != again) {
-        again = own;
-        each([&](int other) {
-          if (task_.segment[other] == own) {
-            forward(other);
-          }
-        });
-      }
-      input_gradient(n);
-      if (action_.kind == ActionKind::backward) {
-        weight_gradient(n);
-      }
-    });
-  }
-
-  TANDEM_COLD void input_gradient(int n) {
-    Node const& node = graph_.node[n];
-    if (!node.needs_gradient) {
-      return;
-    }
-    add_gradients(n);
-    bool wanted = false;
-    for (int i = 0; i < node.edges; ++i) {
-      wanted = wanted || graph_.node[graph_.source[node.first_edge + i]].needs_gradient;
-    }
-    if (!wanted || !node.computes() || names_.passes_on(node)) {
-      return;
-    }
-    read_for_backward(n);
-    read_other(n);
-    if (node.activated_by >= 0 && needs(node.activated_by).saved_bytes > 0) {
-      read(saved(node.activated_by), names_.saved(node.activated_by));
-    }
-    for (int i = 0; i < node.edges; ++i) {
-      int const e = node.first_edge + i;
-      if (operands(n).dx[i] != nullptr || graph_.node[graph_.source[e]].needs_gradient) {
-        write(whole(operands(n).dx[i], graph_.source[e]), names_.edge_gradient(e));
-      }
-    }
-    if (!needs(n).in_place) {
-      read_for_backward(n);  // dx overlaps nothing of it
-      read_other(n);
-    }
-  }
-  TANDEM_COLD void weight_gradient(int n) {
-    Node const& node = graph_.node[n];
-    if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
-      read_for_backward(n);
-    }
-  }
-  TANDEM_COLD void read_for_backward(int n) {
-    read(whole(operands(n).dy, n), names_.node_gradient(n));
-    if (needs(n).input) {
-      read_inputs(n);
-    }
-    if (needs(n).output) {
-      read_value(operands(n).y, n);
-    }
-    if (needs(n).saved_bytes > 0) {
-      read(saved(n), names_.saved(n));
-    }
-  }
-
-  // What the other reader gave the sum that node n joins.
-  void read_other(int n) {
-    Node const& node = graph_.node[n];
-    for (int const e : names_.joins(node) ? names_.readers(node.sums) : std::vector<int>{}) {
-      if (e != node.first_edge) {
-        read(whole(operands(n).also, node.sums), names_.edge_gradient(e));
-      }
-    }
-  }
-
-  // The gradient of a node's output from those that its readers gave it.
-  TANDEM_COLD void add_gradients(int n) {
-    if (graph_.node[n].joined) {
-      return;
-    }
-    std::vector<int> const& edges = names_.readers(n);
-    auto const read_summand = [&](std::size_t r) {
-      read(whole(table_->forks[table_->first_fork[n] + r], n), names_.edge_gradient(edges[r]));
-    };
-    bool const sends = graph_.node[n].kind == NodeKind::receive;
-    bool const copies = sends && ((task_.apart && !graph_.node[n].named) || edges.size() == 1);
-    for (std::size_t r = 0; r < edges.size(); ++r) {
-      read_summand(r);
-      if (copies) {
-        write_outgoing(n, static_cast<int>(r));
-      }
-    }
-    if (!copies && edges.size() > 1) {
-      sends ? write_outgoing(n, 0) : write(whole(table_->gradient[n], n), names_.node_gradient(n));
-      for (std::size_t r = 0; r < edges.size(); ++r) {
-        read_summand(r);  // the sum overlaps no summand
-      }
-    }
-  }
-  void write_outgoing(int n, int reader) {
-    write(whole(tables_.outgoing(action_.index, n, reader), n), names_.outgoing(n, reader));
-  }
-};
-
-/// One row, with samples in all microbatches and in every other one.
-/// @param table_of  table_of(m): the number of microbatch m's table
-/// @return true
-/// @throws ContractError  the first fault
-template <class T, class P, class TableOf>
-TANDEM_COLD bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
-                           TableOf const& table_of) {
-  for (int const stride : {1, 2}) {
-    if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
-      throw ContractError{fault};
-    }
-  }
-  return true;
-}
-
-/// A device's rows of training and of evaluation.
-template <class T, class P>
-bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
-  auto const same = [](int m) { return m; };
-  return plays_row(check, plan.training, true, same) && plays_row(check, plan.forward, false, same);
-}
-
-/// Of a device of an asynchronous pipeline: some rounds, and an evaluation, all of which has one
-/// table.
-template <class Program, class T, class P>
-TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
-  std::vector<Action> const row =
-      rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
-  std::vector<Action> forward;
-  for (Action const& action : row) {
-    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-        action.kind == ActionKind::receive_forward) {
-      forward.push_back(action);
-    }
-  }
-  return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
-         plays_row(check, forward, false, [](int) { return 0; });
-}
-
-}  // namespace tandem
 
 // ---- tandem/engine/rank/microbatch_passes.hpp
 
@@ -16812,6 +15298,30 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
 /// @file
 /// RankLinks: the ends of all links of a rank, each a LinkEnd, and which tensors go over them.
 
+// ---- tandem/core/insertion_sort.hpp
+
+/// @file
+/// insertion_sort: a stable sort of a few elements, in a tenth of the code of std::stable_sort,
+/// which each type that is sorted would compile anew.
+
+namespace tandem {
+
+/// Sorts @p list by @p less; what is equal stays in its order. Linear in a list that is sorted,
+/// quadratic at most.
+template <class T, class Less>
+constexpr void insertion_sort(std::vector<T>& list, Less const& less) {
+  for (std::size_t i = 1; i < list.size(); ++i) {
+    T one = std::move(list[i]);
+    std::size_t at = i;
+    for (; at > 0 && less(one, list[at - 1]); --at) {
+      list[at] = std::move(list[at - 1]);
+    }
+    list[at] = std::move(one);
+  }
+}
+
+}  // namespace tandem
+
 // ---- tandem/engine/memory/rank_memory.hpp
 
 /// @file
@@ -16910,6 +15420,788 @@ class CarriedRows {
   Array now_;
   Array then_;
 };
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/operand_tables.hpp
+
+/// @file
+/// OperandTables: for each live microbatch, the table of pointers into a rank's arenas. Made once.
+///
+/// It knows a device's graph as a value, so that it is compiled for an element type and not for
+/// each device of each strategy.
+
+// ---- tandem/engine/prepare/arenas.hpp
+
+/// @file
+/// Arenas: where the regions of a MemoryPlan stand in a rank's memory, for each live microbatch.
+
+namespace tandem {
+
+/// Two arenas: one of what is kept, stage by stage and slot by slot; one of what is sent, values
+/// and gradients. Of a stage, microbatch m of the replica has slot m modulo its live ones.
+class Arenas {
+ public:
+  /// Both outlive this.
+  Arenas(MemoryPlan const& plan, PlanTask const& task) : plan_{plan}, task_{task} {
+    for (StageLife const& stage : task.stages) {
+      deferred_ = std::max(deferred_, stage.deferred);
+    }
+  }
+
+  /// So many tables of pointers that live microbatches have different ones, and each of them always
+  /// the same slots: microbatch m has table m modulo this number.
+  TANDEM_ONCE [[nodiscard]] int tables() const;
+
+  [[nodiscard]] std::int64_t kept_bytes() const {
+    return kept_before(static_cast<int>(task_.stages.size()));
+  }
+  /// Where the slot of @p table of a stage begins.
+  [[nodiscard]] std::int64_t kept_at(int stage, int table) const {
+    auto const s = static_cast<std::size_t>(stage);
+    StageLife const& own = task_.stages[s];
+    return kept_before(stage) + slot(table, own.first_microbatch, own.live) * plan_.kept_bytes[s];
+  }
+
+  /// Of what is sent, values, and gradients. The last two share memory unless values are computed
+  /// again while gradients live, or gradients outlive their pass.
+  [[nodiscard]] std::int64_t transient_bytes() const {
+    return gradients_at() + (shares() ? std::max(plan_.transient_bytes, plan_.gradient_bytes)
+                                      : plan_.gradient_bytes * std::max(deferred_, 1));
+  }
+  [[nodiscard]] std::int64_t values_at() const { return task_.chunks * plan_.outgoing_bytes; }
+  /// What is to be added to the plan's @p offset of a gradient.
+  TANDEM_ONCE [[nodiscard]] std::int64_t gradient_at(int table, std::int64_t offset) const;
+
+ private:
+  [[nodiscard]] static int slot(int table, int first, int slots) {
+    return ((table - first) % slots + slots) % slots;
+  }
+  TANDEM_ONCE [[nodiscard]] std::int64_t kept_before(int stage) const;
+  [[nodiscard]] bool shares() const { return !plan_.between_gradients && deferred_ == 0; }
+  [[nodiscard]] std::int64_t gradients_at() const {
+    return values_at() + (shares() ? 0 : plan_.transient_bytes);
+  }
+
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  int deferred_ = 0;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE int Arenas::tables() const {
+  int count = 1;
+  for (StageLife const& stage : task_.stages) {
+    count = std::lcm(count, std::max(stage.live, 1));
+    count = std::lcm(count, std::max(stage.deferred, 1));
+  }
+  return std::min(count, task_.microbatches);
+}
+
+TANDEM_ONCE std::int64_t Arenas::gradient_at(int table, std::int64_t offset) const {
+  if (offset < plan_.outgoing_bytes) {
+    return slot(table, 0, task_.chunks) * plan_.outgoing_bytes;
+  }
+  int const own = deferred_ > 0 ? slot(table, task_.stages.front().first_microbatch, deferred_) : 0;
+  return gradients_at() - plan_.outgoing_bytes + own * plan_.gradient_bytes;
+}
+
+TANDEM_ONCE std::int64_t Arenas::kept_before(int stage) const {
+  std::int64_t sum = 0;
+  for (int s = 0; s < stage; ++s) {
+    sum += plan_.kept_bytes[static_cast<std::size_t>(s)] *
+           task_.stages[static_cast<std::size_t>(s)].live;
+  }
+  return sum;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/engine/prepare/gradient_plan.hpp
+
+/// @file
+/// plan_memory: a MemoryPlan whole, with gradients and waits: which actions of a device write where
+/// a message is sent from, by where its plan has put values and gradients.
+///
+/// A stage that only passes on what it received (a ReLU in place, a Flatten, a Dropout in
+/// evaluation) sends it from where it arrived, so already the next arrival must wait; a view of
+/// another stage's value is sent from that stage's memory. Waiting there and not copying costs a
+/// stage that computes in memory of its own nothing, and no bytes anywhere.
+///
+/// No wait is for ever: a row goes on behind a SEND when there is a place for its message, which is
+/// what verify() asks for, and each of these waits, further on in the row, asks for no more.
+
+// ---- tandem/strategy/memory/gradient_arena.hpp
+
+/// @file
+/// GradientArena: where the gradients of a device's activations stand during a backward pass. The
+/// engine's plan, and what device_memory counts where the compiler or a planner asks.
+///
+/// Gradients whose lives do not meet share memory (first fit); nodes that pass theirs on share it
+/// with their inputs; what is sent has memory of its own, before all others. Where branches run at
+/// the same time, all that their region has lives as long as the region.
+
+namespace tandem {
+
+/// What gradients are placed for.
+struct GradientTask {
+  std::int64_t batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  bool const* in_place = nullptr;  ///< of each node: its op's dx may be dy
+  bool deferred = false;           ///< weight gradients are computed when the pass is over
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  int chunks = 1;      ///< of time, each with a place of its own for what is sent
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
+};
+
+/// Offsets in bytes, -1 where there is no such gradient.
+struct GradientArena {
+  static constexpr std::int64_t none = -1;
+
+  detail::Scratch<std::int64_t> node;      ///< of a node's output
+  detail::Scratch<std::int64_t> edge;      ///< of what an edge carries
+  detail::Scratch<std::int64_t> outgoing;  ///< of a received node, to be sent
+  std::int64_t loss = none;                ///< where the loss writes
+  std::int64_t outgoing_bytes = 0;         ///< at the beginning, for each chunk
+  std::int64_t bytes = 0;                  ///< of one backward pass, behind them
+
+  constexpr GradientArena(GraphView graph, GradientTask const& task);
+};
+
+namespace detail {
+
+/// Places the gradients of a graph. Linear in it, but for what lives at once.
+class GradientPlanner {
+ public:
+  constexpr GradientPlanner(GraphView graph, GradientTask const& task, GradientArena& arena)
+      : graph_{graph},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        arena_{arena},
+        gradients_{graph.nodes + graph.edges + 1},
+        own_{graph.nodes} {}
+
+  // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
+  constexpr void place() {
+    count_readers();
+    place_outgoing();
+    find_deaths();
+    for (int n = graph_.nodes - 1; n >= 0; --n) {
+      bool const ends = n + 1 == graph_.nodes || graph_.node[n].stage != graph_.node[n + 1].stage;
+      if (sends_several_ && ends) {
+        place_arrivals(n);
+      }
+      bool const sent = graph_.node[n].kind == NodeKind::send;
+      if (graph_.node[n].needs_gradient && !(sends_several_ && sent) && !is_begun(n)) {
+        place_node_gradient(n);
+        place_edge_gradients(n, n);
+        int const before = graph_.node[n].edges == 1 ? graph_.source[graph_.node[n].first_edge] : n;
+        if (is_begun(before)) {
+          place_node_gradient(before);
+          place_edge_gradients(before, n);
+        }
+      }
+    }
+    arena_.bytes = gradients_.peak();
+  }
+
+ private:
+  // Of a node, as the pass comes to it.
+  struct Own {
+    std::int64_t gradient = GradientArena::none;  // from the last reader, the first to be gone back
+    std::int64_t wide = GradientArena::none;      // of the first of merged nodes
+    int readers = 0;
+    int summands = 0;  // gradients that readers give it
+    int last_reader = -1;
+    int givers = 0;     // readers that have given a gradient
+    int death = 0;      // of its gradient, through nodes that pass it on
+    bool alone = true;  // nobody else has its gradient's memory
+  };
+
+  constexpr void count_readers() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      sends_several_ = sends_several_ || (node.kind == NodeKind::send && node.named);
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Own& own = own_[graph_.source[e]];
+        ++own.readers;
+        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
+      }
+    }
+  }
+
+  // Whether its only reader begins what node n gives its input: while that one's weight gradient is
+  // computed, the ranks add it up.
+  [[nodiscard]] constexpr bool is_begun(int n) const {
+    Node const& node = graph_.node[n];
+    return node.kind == NodeKind::enter && node.needs_gradient && own_[n].summands == 1;
+  }
+
+  // What is sent while the next passes compute has memory that nothing else uses.
+  constexpr void place_outgoing() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive && node.needs_gradient) {
+        arena_.outgoing[n] = arena_.outgoing_bytes;
+        arena_.outgoing_bytes +=
+            sizes_.bytes(n) * (task_.apart && !node.named ? own_[n].readers : 1);
+      }
+    }
+  }
+
+  constexpr void find_deaths() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      int death =
+          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      if (passes_on(n)) {
+        for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+          death = std::max(death, death_of_summand(graph_.source[e]));
+        }
+      }
+      own_[n].death = death;
+    }
+  }
+
+  // Until when what a reader gives node n is read: no longer than it takes to add several.
+  [[nodiscard]] constexpr int death_of_summand(int n) const {
+    return own_[n].summands > 1 && !task_.deferred ? time(n) : own_[n].death;
+  }
+
+  // The gradients of all that a stage, whose last node is @p last, has sent: they come before its
+  // pass. Those of a stage that sends but its last value come in their turn.
+  constexpr void place_arrivals(int last) {
+    for (int n = last; n >= 0 && graph_.node[n].stage == graph_.node[last].stage; --n) {
+      if (graph_.node[n].kind == NodeKind::send && graph_.node[n].needs_gradient) {
+        place_edge_gradients(n, last);
+      }
+    }
+  }
+
+  // The gradient of its only reader's input, or a sum of several in memory of its own.
+  constexpr void place_node_gradient(int n) {
+    if (graph_.node[n].kind == NodeKind::send) {
+      return;
+    }
+    Own& own = own_[n];
+    std::int64_t only = own.gradient;
+    int givers = own.givers;
+    if (n == graph_.result) {
+      only = arena_.loss = place(sizes_.bytes(n), n, own_[n].death);
+      givers = 1;
+    }
+    if (arena_.outgoing[n] >= 0) {
+      only = arena_.outgoing[n];
+    } else if (graph_.node[n].joined) {
+      own.alone = true;
+      only = arena_.edge[graph_.node[graph_.node[n].summed_by].first_edge];
+    } else if (givers != 1) {
+      own.alone = true;
+      only = place(sizes_.bytes(n), n, own.death);
+    }
+    arena_.node[n] = only;
+  }
+
+  // @param writer  when node @p n writes them: in its turn, or in that of this node
+  constexpr void place_edge_gradients(int n, int writer) {
+    Node const& node = graph_.node[n];
+    bool const passes = passes_on(n);
+    bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
+    std::int64_t channel = 0;
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+      int const source = graph_.source[e];
+      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
+      channel += graph_.node[source].out[0];
+      if (graph_.node[source].needs_gradient) {
+        arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source, writer);
+        Own& given = own_[source];
+        ++given.givers;
+        if (given.last_reader < 0 || given.last_reader == n) {
+          given.last_reader = n;
+          given.gradient = arena_.edge[e];
+          given.alone = alone;
+        }
+      }
+    }
+  }
+
+  // What node @p n writes as the gradient of @p source, perhaps a slice of a wide one.
+  constexpr std::int64_t place_edge_gradient(int n, int source, int writer) {
+    Node const& node = graph_.node[source];
+    if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
+      return arena_.outgoing[source];
+    }
+    if (node.joined && graph_.node[n].sums == source) {  // the norm writes the sum of both
+      return place(sizes_.bytes(source), n, own_[source].death);
+    }
+    int const leader = node.merged ? node.home : source;
+    if (graph_.node[leader].width == 0) {
+      return place(sizes_.bytes(source), writer, death_of_summand(source));
+    }
+    std::int64_t& wide = own_[leader].wide;
+    if (wide == GradientArena::none) {
+      wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
+    }
+    return wide + node.first_channel * task_.element_bytes;
+  }
+
+  // Memory that is written when @p writer has its turn and read until time @p death.
+  constexpr std::int64_t place(std::int64_t bytes, int writer, int death) {
+    Branches const* const branches = task_.branches;
+    int const birth = branches != nullptr ? branches->last[writer] : writer;
+    if (branches != nullptr && death <= graph_.nodes) {
+      death = time(branches->first[graph_.nodes - death]);
+    }
+    return arena_.outgoing_bytes + gradients_.place(bytes, time(birth), death);
+  }
+
+  [[nodiscard]] constexpr int time(int node) const { return graph_.nodes - node; }
+  // The gradient of its output and those of its inputs are in the same memory.
+  [[nodiscard]] constexpr bool passes_on(int n) const {
+    Node const& node = graph_.node[n];
+    return node.passes_gradient() || node.view || node.placed ||
+           (task_.in_place[n] && own_[n].alone);
+  }
+
+  GraphView graph_;
+  GradientTask const& task_;
+  BufferSizes sizes_;
+  GradientArena& arena_;
+  FirstFit gradients_;
+  bool sends_several_ = false;  // a named value leaves a stage, perhaps beside what it ends with
+  Scratch<Own> own_;
+};
+
+}  // namespace detail
+
+constexpr GradientArena::GradientArena(GraphView graph, GradientTask const& task)
+    : node{graph.nodes, none}, edge{graph.edges, none}, outgoing{graph.nodes, none} {
+  detail::GradientPlanner{graph, task, *this}.place();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Plans the memory of a device's graph. @p needs are those of each node's op.
+TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                               PlanTask const& task);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Fills MemoryPlan::waits. @pre all else of @p plan is there
+template <class = void>
+class SendWaits {
+ public:
+  SendWaits(GraphView graph, PlanTask const& task, MemoryPlan& plan)
+      : graph_{graph}, task_{task}, plan_{plan} {}
+
+  void find() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      if (graph_.node[n].kind == NodeKind::send) {
+        find_writers_of_value(n);
+      } else if (plan_.outgoing[static_cast<std::size_t>(n)] >= 0) {
+        find_writers_of_gradient(n);
+      }
+    }
+  }
+
+ private:
+  // Memory is written when it is received, computed, and computed again.
+  TANDEM_COLD void find_writers_of_value(int send) {
+    int const sent = root(graph_.source[graph_.node[send].first_edge]);
+    bool const answered = graph_.node[send].needs_gradient;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Node const& node = graph_.node[n];
+      if (root(n) != sent || (!node.computes() && node.kind != NodeKind::receive)) {
+        continue;
+      }
+      bool const received = node.kind == NodeKind::receive;
+      add(received ? ActionKind::receive_forward : ActionKind::forward, n, send, answered);
+      if (!received && task_.segment != nullptr && task_.segment[n] >= 0) {
+        add(ActionKind::backward, n, send, answered);
+      }
+    }
+  }
+
+  // It is gathered by the pass of the stage that received, or written by its only reader.
+  TANDEM_COLD void find_writers_of_gradient(int received) {
+    add(ActionKind::backward, received, received, false);
+    std::int64_t const begin = plan_.outgoing[static_cast<std::size_t>(received)];
+    std::int64_t const end = begin + plan_.bytes[static_cast<std::size_t>(received)];
+    for (int n = received; n < graph_.nodes; ++n) {
+      for (int e = graph_.node[n].first_edge, last = e + graph_.node[n].edges; e < last; ++e) {
+        std::int64_t const gradient = plan_.edge_gradient[static_cast<std::size_t>(e)];
+        if (graph_.source[e] == received && gradient >= begin && gradient < end) {
+          add(ActionKind::backward, n, received, false);
+        }
+      }
+    }
+  }
+
+  TANDEM_COLD void add(ActionKind before, int writer, int message, bool answered) {
+    SendWait const wait{.before = before,
+                        .stage = graph_.node[writer].stage,
+                        .node = message,
+                        .answered = answered};
+    if (std::find(plan_.waits.begin(), plan_.waits.end(), wait) == plan_.waits.end()) {
+      plan_.waits.push_back(wait);
+    }
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+
+  GraphView graph_;
+  PlanTask const& task_;
+  MemoryPlan& plan_;
+};
+
+/// Places the gradients of a MemoryPlan.
+TANDEM_ONCE TANDEM_COLD void place_gradients(GraphView graph, std::vector<OpNeeds> const& needs,
+                                             PlanTask const& task, MemoryPlan& plan) {
+  Scratch<bool> in_place{graph.nodes};
+  for (int n = 0; n < graph.nodes; ++n) {
+    in_place[n] = needs[static_cast<std::size_t>(n)].in_place;
+  }
+  bool deferred = false;
+  for (StageLife const& stage : task.stages) {
+    deferred = deferred || stage.deferred > 0;
+  }
+  GradientArena const arena{graph,
+                            {.batch = task.batch,
+                             .element_bytes = task.element_bytes,
+                             .in_place = in_place.data(),
+                             .deferred = deferred,
+                             .apart = task.apart,
+                             .branches = task.branches}};
+  auto const list = [](Scratch<std::int64_t> const& offsets, int size) {
+    return std::vector<std::int64_t>(offsets.data(), offsets.data() + size);
+  };
+  plan.node_gradient = list(arena.node, graph.nodes);
+  plan.edge_gradient = list(arena.edge, graph.edges);
+  plan.outgoing = list(arena.outgoing, graph.nodes);
+  plan.loss_gradient = arena.loss;
+  plan.outgoing_bytes = arena.outgoing_bytes;
+  plan.gradient_bytes = arena.bytes;
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
+                                   PlanTask const& task) {
+  MemoryPlan plan;
+  detail::ValuePlanner<>{graph, needs, task, plan}.place();
+  detail::place_gradients(graph, needs, task, plan);
+  detail::SendWaits<>{graph, task, plan}.find();
+  return plan;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/ops/operand_table.hpp
+
+/// @file
+/// OperandTable: where everything stands that a device's nodes read and write for one microbatch.
+
+namespace tandem {
+
+template <class T, class P = T>
+struct OperandTable {
+  Operands<T, P> const* operands = nullptr;  ///< of each node
+  T const* const* forks = nullptr;           ///< gradients of nodes' outputs that are to be added
+  std::size_t const* first_fork = nullptr;   ///< of each node, those of its output
+  T* const* gradient = nullptr;              ///< of each node's output
+  T const* output = nullptr;                 ///< the network's, where the device has it
+  T* loss_gradient = nullptr;                ///< likewise
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Where the arenas of a MemoryPlan begin.
+struct ArenaBases {
+  std::byte* kept = nullptr;
+  std::byte* recomputed = nullptr;
+  std::byte* transient = nullptr;  ///< what is sent, then values and gradients
+};
+
+/// The parameters of a device's graph: one entry each, those of a place behind those of another.
+template <class T, class P>
+struct ParameterPointers {
+  std::vector<P*> parameter{};
+  std::vector<T const*> weight{};       ///< as products read them
+  std::vector<P*> gradient{};           ///< null where frozen, and of GradientRows
+  std::vector<GradientRows<P>> rows{};  ///< of those; empty where there are none
+  std::vector<std::byte*> packed{};     ///< of each node
+};
+
+/// T: of activations and products; P: of parameters.
+template <class T, class P>
+class OperandTables {
+ public:
+  using Table = OperandTable<T, P>;
+
+  /// @param plan, task  outlive this
+  TANDEM_COLD OperandTables(GraphView graph, MemoryPlan const& plan, PlanTask const& task,
+                            WeightPlaces const& places, ArenaBases const& bases,
+                            ParameterPointers<T, P> parameters)
+      : graph_{graph},
+        plan_{plan},
+        task_{task},
+        arenas_{plan, task},
+        places_{places},
+        bases_{bases},
+        parameters_{std::move(parameters)} {
+    int const count = places_.rule.on() ? places_.tables() : arenas_.tables();
+    for (int t = 0; t < count; ++t) {
+      tables_.push_back(std::make_unique<Storage>());
+      point_activations(t, *tables_.back());
+    }
+    for (int m = 0; m < std::max(count, task.microbatches); ++m) {
+      of_microbatch_.push_back(tables_[static_cast<std::size_t>(m % count)].get());
+    }
+  }
+
+  /// The operands for microbatch @p m; backward's weights may be others, see WeightPlaces.
+  [[nodiscard]] Table const& forward(int m) const { return storage(m).table; }
+  [[nodiscard]] Table const& backward(int m) const { return storage(m).backward; }
+
+  /// Points the table of microbatch @p m to what each node's op hands on: carry(n) of node n.
+  template <class Carry>
+  void carry(int m, Carry const& carry) {
+    Storage& own = storage(m);
+    for (int n = 0; n < graph_.nodes; ++n) {
+      auto const i = static_cast<std::size_t>(n);
+      own.operands[i].carry = carry(n);
+      if (!own.backward_operands.empty()) {
+        own.backward_operands[i].carry = own.operands[i].carry;
+      }
+    }
+  }
+
+  /// What node @p n reads and writes for microbatch @p m, in a forward pass and where it is
+  /// computed again.
+  [[nodiscard]] Operands<T, P>& operands(int m, int n) const {
+    return storage(m).operands[static_cast<std::size_t>(n)];
+  }
+
+  /// The edges that carry the network's input to nodes, in ascending order.
+  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
+  void set_output(int m, T const* output) { storage(m).table.output = output; }
+
+  /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
+  /// they are sent apart.
+  [[nodiscard]] T* outgoing(int m, int node, int reader) const {
+    std::int64_t const offset = plan_.outgoing[static_cast<std::size_t>(node)];
+    return at(bases_.transient,
+              arenas_.gradient_at(m, offset) + reader * plan_.bytes[static_cast<std::size_t>(node)],
+              offset);
+  }
+
+ private:
+  // One table, and the arrays that it points into.
+  struct Storage {
+    Table table{};
+    Table backward{};  // where its weights are others
+    std::vector<T const**> input_edge{};
+    std::vector<T const*> edge_value{};
+    std::vector<T*> edge_gradient{};
+    std::vector<T const*> forks{};
+    std::vector<std::size_t> first_fork{};
+    std::vector<T*> gradient{};
+    std::vector<Operands<T, P>> operands{};
+    std::vector<Operands<T, P>> backward_operands{};
+  };
+
+  [[nodiscard]] Storage& storage(int m) const {
+    return *of_microbatch_[static_cast<std::size_t>(m)];
+  }
+  static T* at(std::byte* arena, std::int64_t base, std::int64_t offset) {
+    return offset < 0 ? nullptr : reinterpret_cast<T*>(arena + base + offset);
+  }
+
+  [[nodiscard]] T* gradient(int table, std::int64_t offset) const {
+    return at(bases_.transient, arenas_.gradient_at(table, offset), offset);
+  }
+  [[nodiscard]] T* place(MemoryRegion region, int stage, int table, std::int64_t offset) const {
+    switch (region) {
+      case MemoryRegion::kept:
+        return at(bases_.kept, arenas_.kept_at(stage, table), offset);
+      case MemoryRegion::recomputed:
+        return at(bases_.recomputed, 0, offset);
+      case MemoryRegion::transient:
+        return at(bases_.transient, arenas_.values_at(), offset);
+      case MemoryRegion::none:
+        break;
+    }
+    return nullptr;
+  }
+  [[nodiscard]] T* value_of(int node, int table) const {
+    auto const n = static_cast<std::size_t>(node);
+    auto const root = static_cast<std::size_t>(plan_.root[n]);
+    return plan_.value[root] < 0 ? nullptr
+                                 : place(plan_.region[root], plan_.stage[root], table,
+                                         plan_.value[root] + plan_.slice[n]);
+  }
+
+  // Of a sum that a norm joins: the gradient that its other reader gives it.
+  [[nodiscard]] T* other_gradient(int norm, int table) const {
+    int const sum = graph_.node[norm].sums;
+    for (int e = 0; sum >= 0 && graph_.node[sum].joined && e < graph_.edges; ++e) {
+      if (graph_.source[e] == sum && e != graph_.node[norm].first_edge) {
+        return gradient(table, plan_.edge_gradient[static_cast<std::size_t>(e)]);
+      }
+    }
+    return nullptr;
+  }
+  [[nodiscard]] std::byte* saved_of(int node, int stage, int table) const {
+    MemoryRegion const region = detail::saved_region(
+        graph_.node[node], task_.segment != nullptr ? task_.segment[node] : -1);
+    return reinterpret_cast<std::byte*>(
+        place(region, stage, table, plan_.saved[static_cast<std::size_t>(node)]));
+  }
+
+  TANDEM_COLD void point_activations(int t, Storage& own) const {
+    for (int e = 0; e < graph_.edges; ++e) {
+      own.edge_value.push_back(value_of(graph_.source[e], t));
+      own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
+    }
+    for (int e = 0; e < graph_.edges; ++e) {
+      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
+        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
+      }
+    }
+    for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
+      StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
+      for (int n = stage.first; n < stage.last; ++n) {
+        auto const i = static_cast<std::size_t>(n);
+        Node const& node = graph_.node[n];
+        point_forks(n, own);
+        own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
+        own.operands.push_back(
+            {.x = own.edge_value.data() + node.first_edge,
+             .y = value_of(n, t),
+             .dy = own.gradient.back(),
+             .dx = own.edge_gradient.data() + node.first_edge,
+             .parameter = parameters_.parameter.data() + first_parameter(n, places_.forward(t)),
+             .weight = parameters_.weight.data() + first_parameter(n, places_.forward(t)),
+             .gradient = parameters_.gradient.data() + node.first_parameter,
+             .rows = parameters_.rows.empty() ? nullptr
+                                              : parameters_.rows.data() + node.first_parameter,
+             .saved = saved_of(n, s, t),
+             .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
+             .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
+                                        : nullptr,
+             .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
+             .also = other_gradient(n, t),
+             .packed = packed_at(n, places_.forward(t))});
+      }
+    }
+    own.table = {.operands = own.operands.data(),
+                 .forks = own.forks.data(),
+                 .first_fork = own.first_fork.data(),
+                 .gradient = own.gradient.data(),
+                 .output = graph_.result >= 0 ? value_of(graph_.result, t) : nullptr,
+                 .loss_gradient = gradient(t, plan_.loss_gradient)};
+    own.backward = own.table;
+    if (places_.predicts()) {
+      point_backward(places_.backward(t), own);
+    }
+  }
+
+  // The same, but for the weights.
+  TANDEM_COLD void point_backward(int place, Storage& own) const {
+    own.backward_operands = own.operands;
+    for (int n = 0; n < graph_.nodes; ++n) {
+      Operands<T, P>& operands = own.backward_operands[static_cast<std::size_t>(n)];
+      operands.parameter = parameters_.parameter.data() + first_parameter(n, place);
+      operands.weight = parameters_.weight.data() + first_parameter(n, place);
+      operands.packed = packed_at(n, place);
+    }
+    own.backward.operands = own.backward_operands.data();
+  }
+  [[nodiscard]] int first_parameter(int n, int place) const {
+    return place * graph_.parameters + graph_.node[n].first_parameter;
+  }
+  [[nodiscard]] std::byte* packed_at(int n, int place) const {
+    return parameters_.packed[static_cast<std::size_t>(place * graph_.nodes + n)];
+  }
+
+  // The gradients of the edges that carry a node's output, in the order of the network's edges;
+  // those of a named value in the opposite one, in which they come back from stage to stage.
+  TANDEM_COLD void point_forks(int n, Storage& own) const {
+    own.first_fork.push_back(own.forks.size());
+    std::vector<std::pair<int, T const*>> forks;
+    for (int m = n + 1; m < graph_.nodes; ++m) {
+      for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
+        if (graph_.source[e] == n && !graph_.node[m].merged) {
+          forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
+        }
+      }
+    }
+    bool const named = graph_.node[n].named;
+    insertion_sort(forks, [&](auto const& a, auto const& b) {
+      return named ? a.first > b.first : a.first < b.first;
+    });
+    for (auto const& fork : forks) {
+      own.forks.push_back(fork.second);
+    }
+  }
+
+  GraphView graph_;
+  MemoryPlan const& plan_;
+  PlanTask const& task_;
+  Arenas arenas_;
+  WeightPlaces places_;
+  ArenaBases bases_;
+  ParameterPointers<T, P> parameters_;
+  std::vector<std::unique_ptr<Storage>> tables_;
+  std::vector<Storage*> of_microbatch_;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/rank_memory_view.hpp
+
+/// @file
+/// RankMemoryView: a rank's plan of its memory with the pointers that came of it, for tests that
+/// play the rank's actions on them.
+
+namespace tandem {
+
+/// What is referred to outlives the call. T: of activations; P: of parameters.
+template <class T, class P>
+struct RankMemoryView {
+  GraphView graph;
+  std::vector<OpNeeds> const& needs;
+  PlanTask const& task;
+  MemoryPlan const& plan;
+  ArenaBases bases;
+  OperandTables<T, P> const& tables;
+  RankPlan const& rows;
+  WeightPlaces const* places =
+      nullptr;  ///< of a rank of an asynchronous pipeline, which has no rows
+};
+
+/// Every rank calls it at the end of its constructor, which throws what it throws. Null unless a
+/// test sets it before it makes ranks.
+template <class T, class P>
+inline void (*on_rank_memory)(RankMemoryView<T, P> const&) = nullptr;
 
 }  // namespace tandem
 
@@ -17030,10 +16322,20 @@ class RankMemory : public ParameterMemory<Backend> {
   TANDEM_COLD ~RankMemory() {}  // defaulted, each unit would compile it
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
-  /// Plays rows of actions on the tables; refers to this and to @p needs.
-  [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
-    return {{graph(), needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
-            tables_};
+  /// Shows the plan to on_rank_memory, if it is set.
+  /// @param places  null unless the rank is of an asynchronous pipeline
+  TANDEM_COLD void show(std::vector<OpNeeds> const& needs, RankPlan const& rows,
+                        WeightPlaces const* places = nullptr) const {
+    if (on_rank_memory<T, P> != nullptr) {
+      on_rank_memory<T, P>({graph(),
+                            needs,
+                            task_,
+                            plan_,
+                            {kept_.data(), recomputed_.data(), transient_.data()},
+                            tables_,
+                            rows,
+                            places});
+    }
   }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 
@@ -25925,7 +25227,7 @@ class Rank final
       check_queues(std::type_identity<Whole>{}, options.rows, held.plan.batching.replicas,
                    held.device);
     }
-    TANDEM_ASSERT(plays_rows(held.memory.check(held.needs), held.plan));
+    held.memory.show(held.needs, held.plan);
     held.device.finish();
   }
   TANDEM_COLD ~Rank() override = default;
@@ -62953,7 +62255,7 @@ class AsynchronousRank final
         update_{options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value)} {
-    TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
+    held.memory.show(held.needs, held.plan, &places);
     for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
       slots_.emplace_back(held, options);
     }
@@ -76219,10 +75521,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
 
 // A device's memory, by the types of an element and of weights.
-#define TANDEM_MEMORY_OF(T, P)               \
-  TANDEM_INSTANCE class OperandTables<T, P>; \
-  TANDEM_INSTANCE class MemoryCheck<T, P>;   \
-  TANDEM_INSTANCE class detail::CheckedMemory<T, P>;
+#define TANDEM_MEMORY_OF(T, P) TANDEM_INSTANCE class OperandTables<T, P>;
 
 // Kernels on images whose channels are next to each other.
 #define TANDEM_CHANNELS_OF(T)                                                        \

@@ -135,10 +135,7 @@
   TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
 
 // A device's memory, by the types of an element and of weights.
-#define TANDEM_MEMORY_OF(T, P)               \
-  TANDEM_INSTANCE class OperandTables<T, P>; \
-  TANDEM_INSTANCE class MemoryCheck<T, P>;   \
-  TANDEM_INSTANCE class detail::CheckedMemory<T, P>;
+#define TANDEM_MEMORY_OF(T, P) TANDEM_INSTANCE class OperandTables<T, P>;
 
 // Kernels on images whose channels are next to each other.
 #define TANDEM_CHANNELS_OF(T)                                                        \

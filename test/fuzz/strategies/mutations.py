@@ -222,6 +222,8 @@ OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_i
 # Those of what lies between processes are looked for by programs that run as several.
 OF_PROCESSES = ("summed_as_they_arrive", "pieces_in_other_order", "joined_by_halves", "states_stay_elsewhere",
                 "part_of_first_rank", "scores_of_own_samples")
+# What oneDNN's ops do is looked for with them alone.
+OF_BACKEND = {"onednn": ("mask_of_first_channels",)}
 # Those of one way to share layers are looked for where strategies have it alone.
 OF_OPTION = {
     "ahead": ("update_not_taken_back", "states_not_taken_back", "messages_of_dropped_step"),
@@ -233,6 +235,12 @@ OF_OPTION = {
     "slices,masks": ("mask_of_first_slice",),
     "slices": ("copy_sum_not_awaited", "copy_not_summed", "kernel_of_one_cell", "norm_of_each_slice", "sum_dropped",
                "sum_twice", "sum_not_awaited", "copy_summed_before_its_reader"),
+    "sharded_parameters": ("parameters_of_last_step",),
+    "sharded_gradients": ("microbatch_not_added",),
+    "checkpoint": ("recomputed_over_gradients",),
+    "norms": ("statistics_by_microbatches",),
+    "second,stages": ("input_of_another_stage",),
+    "slices,drops": ("mask_of_first_channels",),
     "tiles": ("halo_gradient_dropped", "halo_one_short", "halo_of_last_neighbour", "statistics_of_one_tile",
               "gradients_of_one_tile", "statistics_of_each_tile"),
 }
@@ -278,9 +286,11 @@ def main():
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
                        "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
                        "--kernels", shared.name] + (["--tokens", "1"] if name in OF_TOKENS else [])
-            command += [word for option, names in OF_OPTION.items() if name in names 
+            command += [word for option, names in OF_OPTION.items() if name in names
                         for word in ("--having", option, "--sanitize-every", "0")]
             command += ["--processes", "--backends", "double"] if name in OF_PROCESSES else []
+            command += [word for backend, names in OF_BACKEND.items() if name in names
+                        for word in ("--backends", backend)]
             begin, before = time.monotonic(), cpu_seconds()
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             seconds, of_cpu = time.monotonic() - begin, cpu_seconds() - before

@@ -17,6 +17,7 @@
 #include <tandem/schedule/csv/reader.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 
+#include <support/memory_check/memory_check.hpp>
 #include <support/watchdog.hpp>
 
 #include "comparison.hpp"

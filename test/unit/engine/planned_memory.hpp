@@ -11,10 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+
+#include <memory_check/memory_check.hpp>
 
 namespace tandem::test {
 
@@ -37,7 +38,8 @@ class PlannedMemory {
   [[nodiscard]] std::string play(std::vector<Action> const& row, bool training = true,
                                  int stride = 1) const {
     OperandTables<float, float> const tables{graph_, plan_, task_, {}, bases(), parameters()};
-    MemoryCheck<float, float> check{{graph_, needs_, task_, plan_, bases()}, tables};
+    RankPlan const no_rows;
+    MemoryCheck<float, float> check{{graph_, needs_, task_, plan_, bases(), tables, no_rows}};
     return check.play(
         row, training, [](int m) { return m; }, stride);
   }

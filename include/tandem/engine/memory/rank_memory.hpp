@@ -10,9 +10,9 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/memory/carried_rows.hpp>
-#include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/memory/rank_memory_view.hpp>
 #include <tandem/engine/prepare/arenas.hpp>
 #include <tandem/engine/prepare/gradient_plan.hpp>
 #include <tandem/engine/prepare/memory_report.hpp>
@@ -97,10 +97,20 @@ class RankMemory : public ParameterMemory<Backend> {
   TANDEM_COLD ~RankMemory() {}  // defaulted, each unit would compile it
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
-  /// Plays rows of actions on the tables; refers to this and to @p needs.
-  [[nodiscard]] TANDEM_COLD MemoryCheck<T, P> check(std::vector<OpNeeds> const& needs) const {
-    return {{graph(), needs, task_, plan_, {kept_.data(), recomputed_.data(), transient_.data()}},
-            tables_};
+  /// Shows the plan to on_rank_memory, if it is set.
+  /// @param places  null unless the rank is of an asynchronous pipeline
+  TANDEM_COLD void show(std::vector<OpNeeds> const& needs, RankPlan const& rows,
+                        WeightPlaces const* places = nullptr) const {
+    if (on_rank_memory<T, P> != nullptr) {
+      on_rank_memory<T, P>({graph(),
+                            needs,
+                            task_,
+                            plan_,
+                            {kept_.data(), recomputed_.data(), transient_.data()},
+                            tables_,
+                            rows,
+                            places});
+    }
   }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
 

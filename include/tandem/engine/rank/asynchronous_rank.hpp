@@ -13,9 +13,7 @@
 #include <limits>
 #include <span>
 
-#include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
-#include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
@@ -110,7 +108,7 @@ class AsynchronousRank final
         update_{options.optimizer,
                 parameter_runs(Program::graph, Program::layout.offset, options.groups,
                                Whole::map.parts(), options.clip_value)} {
-    TANDEM_ASSERT(plays_rounds<Program>(parts_.memory.check(this->needs())));
+    held.memory.show(held.needs, held.plan, &places);
     for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
       slots_.emplace_back(held, options);
     }

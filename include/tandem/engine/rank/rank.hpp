@@ -9,9 +9,7 @@
 #include <type_traits>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/contract.hpp>
 #include <tandem/engine/links/concepts.hpp>
-#include <tandem/engine/memory/check/memory_check.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
@@ -57,7 +55,7 @@ class Rank final
       check_queues(std::type_identity<Whole>{}, options.rows, held.plan.batching.replicas,
                    held.device);
     }
-    TANDEM_ASSERT(plays_rows(held.memory.check(held.needs), held.plan));
+    held.memory.show(held.needs, held.plan);
     held.device.finish();
   }
   TANDEM_COLD ~Rank() override = default;

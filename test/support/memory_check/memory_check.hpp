@@ -3,33 +3,40 @@
 
 /// @file
 /// MemoryCheck: plays a row of actions on a rank's tables of pointers, byte by byte of its arenas.
+/// checks_memory: every rank that a program makes is checked so.
 ///
 /// Every write marks its bytes with the buffer and the microbatch, every read must find the marks
 /// of what it wants, and nothing may write where a message is sent from that may not have left: so
 /// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
 /// pass reads and writes, and of the plan only the pointers that came of it and its waits.
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <limits>
 #include <string>
 #include <vector>
 
-#include <tandem/core/config.hpp>
+#include <memory_check/checked_memory.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/engine/memory/check/checked_memory.hpp>
+#include <tandem/engine/memory/rank_memory_view.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/engine/rank/asynchronous_rank.hpp>
+#include <tandem/schedule/orders/asynchronous_table.hpp>
+#include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 
-namespace tandem {
+namespace tandem::test {
 
 /// T: of activations; P: of parameters.
 template <class T, class P>
-class MemoryCheck : detail::CheckedMemory<T, P> {
-  using Base = detail::CheckedMemory<T, P>;
+class MemoryCheck : CheckedMemory<T, P> {
+  using Base = CheckedMemory<T, P>;
 
  public:
-  MemoryCheck(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
-      : Base{task, tables} {}
+  explicit MemoryCheck(RankMemoryView<T, P> const& task) : Base{task} {}
 
   /// The first fault in a sentence; "" if there is none.
   /// @param row       passes and messages; what else stands there touches no activation
@@ -37,8 +44,8 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   /// @param stride    microbatches that it does not divide have no samples: nothing is done for
   ///                  them, nor waited for
   template <class TableOf>
-  TANDEM_COLD std::string play(std::vector<Action> const& row, bool training,
-                               TableOf const& table_of, int stride = 1) {
+  std::string play(std::vector<Action> const& row, bool training, TableOf const& table_of,
+                   int stride = 1) {
     this->begin(training);
     for (Action const& action : row) {
       if (action.kind <= ActionKind::receive_backward && action.index % stride == 0 &&
@@ -70,7 +77,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   using Base::whole;
   using Base::write;
 
-  TANDEM_COLD void play() {
+  void play() {
     switch (action_.kind) {
       case ActionKind::forward:
         await(ActionKind::forward);
@@ -102,7 +109,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
 
   // The nodes of the action's stage.
   template <class F>
-  TANDEM_COLD void each(F const& f) {
+  void each(F const& f) {
     for (StageLife const& stage : task_.stages) {
       for (int n = stage.first; n < stage.last; ++n) {
         if (graph_.node[n].stage == action_.stage) {
@@ -112,7 +119,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
   template <class F>
-  TANDEM_COLD void each_back(F const& f) {
+  void each_back(F const& f) {
     std::vector<int> nodes;
     each([&](int n) { nodes.push_back(n); });
     for (std::size_t i = nodes.size(); i-- > 0;) {
@@ -120,7 +127,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
 
-  TANDEM_COLD void send_value(int n) {
+  void send_value(int n) {
     if (graph_.node[n].kind != NodeKind::send) {
       return;
     }
@@ -135,7 +142,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       write(whole(operands(n).y, n), names_.value(n));
     }
   }
-  TANDEM_COLD void send_gradients(int n) {
+  void send_gradients(int n) {
     for (int r = 0; r < outgoing(n); ++r) {
       T* const from = tables_.outgoing(action_.index, n, r);
       read(whole(from, n), names_.outgoing(n, r));
@@ -143,7 +150,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     }
   }
   // What was sent has arrived, or there were no gradient of it.
-  TANDEM_COLD void receive_gradients(int n) {
+  void receive_gradients(int n) {
     Node const& node = graph_.node[n];
     if (node.kind == NodeKind::send && node.needs_gradient) {
       memory_.sent(n, action_.index);
@@ -160,7 +167,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     return !sends ? 0 : task_.apart && !node.named ? static_cast<int>(names_.readers(n).size()) : 1;
   }
 
-  TANDEM_COLD void forward(int n) {
+  void forward(int n) {
     if (!graph_.node[n].computes()) {
       return;
     }
@@ -187,7 +194,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       read_value(table_->output, n);
     }
   }
-  TANDEM_COLD void write_loss_gradient(int n) {
+  void write_loss_gradient(int n) {
     if (n == graph_.result && graph_.node[n].needs_gradient) {
       read_result(n);
       write(whole(table_->loss_gradient, n), names_.node_gradient(n));
@@ -195,7 +202,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 
   // What is computed again runs forward before it goes back.
-  TANDEM_COLD void backward() {
+  void backward() {
     bool goes_back = false;
     each([&](int n) { goes_back = goes_back || graph_.node[n].needs_gradient; });
     int again = -1;
@@ -216,7 +223,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
     });
   }
 
-  TANDEM_COLD void input_gradient(int n) {
+  void input_gradient(int n) {
     Node const& node = graph_.node[n];
     if (!node.needs_gradient) {
       return;
@@ -245,13 +252,13 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
       read_other(n);
     }
   }
-  TANDEM_COLD void weight_gradient(int n) {
+  void weight_gradient(int n) {
     Node const& node = graph_.node[n];
     if (node.needs_gradient && node.computes() && node.parameters > 0 && !node.frozen) {
       read_for_backward(n);
     }
   }
-  TANDEM_COLD void read_for_backward(int n) {
+  void read_for_backward(int n) {
     read(whole(operands(n).dy, n), names_.node_gradient(n));
     if (needs(n).input) {
       read_inputs(n);
@@ -275,7 +282,7 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 
   // The gradient of a node's output from those that its readers gave it.
-  TANDEM_COLD void add_gradients(int n) {
+  void add_gradients(int n) {
     if (graph_.node[n].joined) {
       return;
     }
@@ -303,43 +310,50 @@ class MemoryCheck : detail::CheckedMemory<T, P> {
   }
 };
 
-/// One row, with samples in all microbatches and in every other one.
-/// @param table_of  table_of(m): the number of microbatch m's table
-/// @return true
+/// Plays a rank's rows, with samples in all microbatches and in every other one; those of an
+/// asynchronous pipeline's rank are some rounds, and an evaluation, all of which has one table.
 /// @throws ContractError  the first fault
-template <class T, class P, class TableOf>
-TANDEM_COLD bool plays_row(MemoryCheck<T, P>& check, std::vector<Action> const& row, bool training,
-                           TableOf const& table_of) {
-  for (int const stride : {1, 2}) {
-    if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
-      throw ContractError{fault};
-    }
-  }
-  return true;
-}
-
-/// A device's rows of training and of evaluation.
 template <class T, class P>
-bool plays_rows(MemoryCheck<T, P> check, RankPlan const& plan) {
-  auto const same = [](int m) { return m; };
-  return plays_row(check, plan.training, true, same) && plays_row(check, plan.forward, false, same);
-}
-
-/// Of a device of an asynchronous pipeline: some rounds, and an evaluation, all of which has one
-/// table.
-template <class Program, class T, class P>
-TANDEM_COLD bool plays_rounds(MemoryCheck<T, P> check) {
-  std::vector<Action> const row =
-      rows_of(Program::Program::table)[static_cast<std::size_t>(Program::device)];
-  std::vector<Action> forward;
-  for (Action const& action : row) {
-    if (action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-        action.kind == ActionKind::receive_forward) {
-      forward.push_back(action);
+void check_memory(RankMemoryView<T, P> const& planned) {
+  MemoryCheck<T, P> check{planned};
+  auto const play = [&](std::vector<Action> const& row, bool training, int tables) {
+    for (int const stride : {1, 2}) {
+      auto const table_of = [tables](std::int64_t m) { return static_cast<int>(m % tables); };
+      if (std::string const fault = check.play(row, training, table_of, stride); !fault.empty()) {
+        throw ContractError{fault};
+      }
     }
+  };
+  if (planned.places == nullptr) {
+    constexpr int each = std::numeric_limits<int>::max();  // microbatch has its own
+    play(planned.rows.training, true, each);
+    play(planned.rows.forward, false, each);
+    return;
   }
-  return plays_row(check, row, true, [](int g) { return g % Program::places.tables(); }) &&
-         plays_row(check, forward, false, [](int) { return 0; });
+  WeightPlaces const& places = *planned.places;
+  std::int64_t const all = std::int64_t{unrolled_steps(places.rule)} * places.rule.microbatches;
+  std::vector<Action> rounds;
+  for (std::int64_t g = 0; g < all + places.rule.delay(places.stage); ++g) {
+    each_action(
+        places.rule, places.stage, g, all,
+        [&](Action const& action, std::int64_t /*microbatch*/) { rounds.push_back(action); });
+  }
+  std::vector<Action> forward;
+  std::ranges::copy_if(rounds, std::back_inserter(forward), [](Action const& action) {
+    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
+           action.kind == ActionKind::receive_forward;
+  });
+  play(rounds, true, places.tables());
+  play(forward, false, 1);
 }
 
-}  // namespace tandem
+/// True; from now on each rank of these element types that is made is checked.
+inline bool const checks_memory = [] {
+  on_rank_memory<float, float> = check_memory<float, float>;
+  on_rank_memory<double, double> = check_memory<double, double>;
+  on_rank_memory<BFloat16, float> = check_memory<BFloat16, float>;
+  on_rank_memory<Float16, float> = check_memory<Float16, float>;
+  return true;
+}();
+
+}  // namespace tandem::test

@@ -9,26 +9,15 @@
 #include <string>
 #include <vector>
 
-#include <tandem/core/config.hpp>
-#include <tandem/engine/memory/check/buffer_names.hpp>
+#include <memory_check/buffer_names.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
+#include <tandem/engine/memory/rank_memory_view.hpp>
 #include <tandem/engine/prepare/arenas.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/strategy/memory/buffer_sizes.hpp>
 
-namespace tandem {
-
-/// What is checked; all of it outlives the check.
-struct MemoryCheckTask {
-  GraphView graph;
-  std::vector<OpNeeds> const& needs;
-  PlanTask const& task;
-  MemoryPlan const& plan;
-  ArenaBases bases{};
-};
-
-namespace detail {
+namespace tandem::test {
 
 /// The arenas, during one action at a time; the first fault is kept. T: of activations; P: of
 /// parameters.
@@ -37,12 +26,13 @@ class CheckedMemory {
  protected:
   using Buffer = MarkedBuffer;
 
-  TANDEM_COLD CheckedMemory(MemoryCheckTask const& task, OperandTables<T, P> const& tables)
+  /// All of @p task outlives this.
+  explicit CheckedMemory(RankMemoryView<T, P> const& task)
       : graph_{task.graph},
         needs_{task.needs},
         task_{task.task},
         plan_{task.plan},
-        tables_{tables},
+        tables_{task.tables},
         sizes_{task.graph, task.task.batch, task.task.element_bytes},
         names_{task.graph} {
     Arenas const arenas{plan_, task_};
@@ -63,7 +53,7 @@ class CheckedMemory {
 
   // Messages from memory that the action is to write have left, as the plan says; of chunks of
   // time those of its own chunk.
-  TANDEM_COLD void await(ActionKind before) {
+  void await(ActionKind before) {
     for (SendWait const& wait : plan_.waits) {
       if (wait.before == before && wait.stage == action_.stage && !(training_ && wait.answered)) {
         memory_.left(wait.node, action_.index % task_.chunks, task_.chunks);
@@ -91,7 +81,7 @@ class CheckedMemory {
   }
   [[nodiscard]] Stretch saved(int n) const {
     std::uintptr_t const begin = address(operands(n).saved);
-    return {begin, begin + static_cast<std::uintptr_t>(aligned(needs(n).saved_bytes))};
+    return {begin, begin + static_cast<std::uintptr_t>(detail::aligned(needs(n).saved_bytes))};
   }
 
   void read_value(T const* p, int n) {
@@ -105,7 +95,7 @@ class CheckedMemory {
     }
   }
 
-  TANDEM_COLD void read(Stretch where, Buffer const& buffer) {
+  void read(Stretch where, Buffer const& buffer) {
     Content const* other = nullptr;
     if (in_arena(where, buffer) && !memory_.has(where, now(buffer), other)) {
       fail("reads " + names_.text(now(buffer)) + ", where " +
@@ -114,7 +104,7 @@ class CheckedMemory {
                 : to_string(other->writer) + " has written " + names_.text(other->buffer)));
     }
   }
-  TANDEM_COLD void write(Stretch where, Buffer const& buffer) {
+  void write(Stretch where, Buffer const& buffer) {
     if (!in_arena(where, buffer)) {
       return;
     }
@@ -129,9 +119,9 @@ class CheckedMemory {
   PlanTask const& task_;
   MemoryPlan const& plan_;
   OperandTables<T, P> const& tables_;
-  BufferSizes sizes_;
-  BufferNames<> names_;
-  MarkedMemory<> memory_;
+  detail::BufferSizes sizes_;
+  BufferNames names_;
+  MarkedMemory memory_;
   OperandTable<T, P> const* table_ = nullptr;
   Action action_{};
   std::string fault_;
@@ -142,7 +132,7 @@ class CheckedMemory {
   void add_arena(std::byte const* base, std::int64_t bytes) {
     arenas_.push_back({address(base), address(base) + static_cast<std::uintptr_t>(bytes)});
   }
-  TANDEM_COLD bool in_arena(Stretch where, Buffer const& buffer) {
+  bool in_arena(Stretch where, Buffer const& buffer) {
     for (Stretch const& arena : arenas_) {
       if (where.begin >= arena.begin && where.end <= arena.end) {
         return true;
@@ -161,6 +151,4 @@ class CheckedMemory {
   bool training_ = true;
 };
 
-}  // namespace detail
-
-}  // namespace tandem
+}  // namespace tandem::test

@@ -12,12 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/core/config.hpp>
 #include <tandem/core/insertion_sort.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/schedule/table/action.hpp>
 
-namespace tandem::detail {
+namespace tandem::test {
 
 /// A buffer of one microbatch: what it is, of which node or edge, and of which reader's gradient.
 struct MarkedBuffer {
@@ -57,10 +56,9 @@ struct MarkedMessage {
 };
 
 /// Cost: a look-up for each read and write; a write moves the stretches behind it.
-template <class = void>
 class MarkedMemory {
  public:
-  TANDEM_COLD void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
+  void write(Stretch where, MarkedBuffer const& buffer, Action writer) {
     auto const first = first_behind(where.begin);
     auto const last = std::partition_point(
         first, contents_.end(), [&](Content const& c) { return c.where.begin < where.end; });
@@ -82,7 +80,7 @@ class MarkedMemory {
 
   /// Whether all of it has @p buffer; else @p other is what the first byte that has not has, or
   /// null.
-  TANDEM_COLD bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
+  bool has(Stretch where, MarkedBuffer const& buffer, Content const*& other) const {
     other = nullptr;
     auto at = first_behind(where.begin);
     for (std::uintptr_t next = where.begin; next < where.end; next = at++->where.end) {
@@ -114,7 +112,7 @@ class MarkedMemory {
   }
 
   /// A message that is sent from there, or null.
-  [[nodiscard]] TANDEM_COLD MarkedMessage const* leaving(Stretch where) const {
+  [[nodiscard]] MarkedMessage const* leaving(Stretch where) const {
     for (MarkedMessage const& message : messages_) {
       if (message.from.meets(where)) {
         return &message;
@@ -125,12 +123,12 @@ class MarkedMemory {
 
  private:
   // The first stretch that ends behind an address.
-  [[nodiscard]] auto first_behind(std::uintptr_t address) const {
+  [[nodiscard]] std::vector<Content>::const_iterator first_behind(std::uintptr_t address) const {
     return std::partition_point(contents_.begin(), contents_.end(), [&](Content const& content) {
       return content.where.end <= address;
     });
   }
-  [[nodiscard]] auto first_behind(std::uintptr_t address) {
+  [[nodiscard]] std::vector<Content>::iterator first_behind(std::uintptr_t address) {
     return contents_.begin() + (std::as_const(*this).first_behind(address) - contents_.cbegin());
   }
 
@@ -138,12 +136,11 @@ class MarkedMemory {
   std::vector<MarkedMessage> messages_;
 };
 
-template <class = void>
 class BufferNames {
  public:
   using Kind = MarkedBuffer::Kind;
 
-  TANDEM_COLD explicit BufferNames(GraphView graph)
+  explicit BufferNames(GraphView graph)
       : graph_{graph},
         readers_(at(graph.nodes)),
         reader_of_edge_(at(graph.edges)),
@@ -183,7 +180,7 @@ class BufferNames {
   }
 
   /// "the value of node 3 (ReLU 0.2), microbatch 1".
-  [[nodiscard]] TANDEM_COLD std::string text(MarkedBuffer const& buffer) const {
+  [[nodiscard]] std::string text(MarkedBuffer const& buffer) const {
     static constexpr char const* kinds[] = {"the value of ", "what was saved by ",
                                             "the gradient of ", "the gradient for ",
                                             "the gradient to be sent of "};
@@ -199,14 +196,14 @@ class BufferNames {
  private:
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-  [[nodiscard]] TANDEM_COLD std::string of_node(int n) const {
+  [[nodiscard]] std::string of_node(int n) const {
     Node const& node = graph_.node[n];
     std::string const path = to_string(node.path);
     return "node " + std::to_string(n) + " (" + std::string{node.name} +
            (path.empty() || node.name.empty() ? "" : " ") + path + ")";
   }
 
-  TANDEM_COLD void find_readers() {
+  void find_readers() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -227,7 +224,7 @@ class BufferNames {
     }
   }
 
-  TANDEM_COLD void name_gradients() {
+  void name_gradients() {
     for (int n = graph_.nodes - 1; n >= 0; --n) {
       Node const& node = graph_.node[n];
       std::vector<int> const& edges = readers_[at(n)];
@@ -243,7 +240,7 @@ class BufferNames {
     }
   }
   // Those of merged nodes are slices of one.
-  [[nodiscard]] TANDEM_COLD MarkedBuffer written_gradient(int e) const {
+  [[nodiscard]] MarkedBuffer written_gradient(int e) const {
     Node const& source = graph_.node[graph_.source[e]];
     int const leader = source.merged ? source.home : graph_.source[e];
     return graph_.node[leader].width > 0
@@ -259,4 +256,4 @@ class BufferNames {
   std::vector<MarkedBuffer> edge_gradient_;
 };
 
-}  // namespace tandem::detail
+}  // namespace tandem::test
