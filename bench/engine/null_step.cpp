@@ -16,7 +16,7 @@
 
 #include <tandem/comm/self.hpp>
 #include <tandem/core/config.hpp>
-#include <tandem/engine/rank/rank.hpp>
+#include <tandem/engine/rank/make_rank.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/models/googlenet.hpp>
 #include <tandem/ops/null.hpp>
@@ -60,10 +60,11 @@ template <class Net, int Count>
 int run(int steps) {
   constexpr int samples = 264;
   using Device = NullDevice<Net, Count>;
-  Rank<Device, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator> rank{
+  auto const made = make_rank<Device, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator>(
       {.largest_microbatch = largest_microbatch(samples, Device::batching), .optimizer = Sgd{}},
       {[](int) { return SelfCommunicator{}; },
-       RankGroups{group_facts<typename Device::Program>, Device::Program::mesh_of(1)}, 0}};
+       RankGroups{group_facts<typename Device::Program>, Device::Program::mesh_of(1)}, 0});
+  auto& rank = *made;
   std::vector<float> const x(static_cast<std::size_t>(samples) * 3 * 32 * 32);
   std::vector<std::int32_t> const labels(samples);
   StepBatch<float, std::int32_t> const batch{

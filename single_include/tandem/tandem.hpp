@@ -329,13 +329,10 @@ namespace tandem::detail {
 // ---- tandem/engine/rank/rank.hpp
 
 /// @file
-/// Rank: one device's program. Its passes and a step's data, which know the network; all else is
-/// SteppedBody's.
-
-// ---- tandem/engine/links/concepts.hpp
-
-/// @file
-/// Carries: what a rank asks of its communicators, by what its program sends.
+/// Rank: one device's program, step by step: a loop over its row of actions. All memory is
+/// allocated by the constructor, but for the boxes of messages, each made when it is first used; a
+/// step allocates nothing and looks up nothing. Libraries do as they like: each run of a oneDNN
+/// primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
 
 // ---- tandem/comm/concepts.hpp
 
@@ -568,619 +565,6 @@ inline constexpr bool is_capturable_beside_others = [] {
 
 }  // namespace tandem
 
-// ---- tandem/comm/ordered.hpp
-
-/// @file
-/// Whether a communicator adds in a fixed order, and what an order costs where it does not.
-
-// ---- tandem/comm/share.hpp
-
-/// @file
-/// detail::share_of: the part of an array that one rank works on for all.
-
-namespace tandem::detail {
-
-/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
-struct Share {
-  std::size_t begin;
-  std::size_t end;
-};
-
-/// The size of all shares but those at the end, which may be smaller or empty.
-constexpr std::size_t share_size(int ranks, std::size_t count, std::size_t element_bytes) {
-  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
-  auto const n = static_cast<std::size_t>(ranks);
-  return ((count + n - 1) / n + line - 1) / line * line;
-}
-
-constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
-  std::size_t const size = share_size(ranks, count, element_bytes);
-  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
-  return {begin, std::min(count, begin + size)};
-}
-
-/// Whether two buffers have no byte in common.
-template <class T>
-bool disjoint(std::span<T const> a, std::span<T const> b) {
-  auto const from = reinterpret_cast<std::uintptr_t>(a.data());
-  auto const to = reinterpret_cast<std::uintptr_t>(b.data());
-  return from + a.size_bytes() <= to || to + b.size_bytes() <= from;
-}
-
-/// Whether two buffers of one size are the same elements or have none in common.
-template <class T>
-bool equal_or_disjoint(std::span<T const> a, std::span<T const> b) {
-  return a.data() == b.data() || disjoint(a, b);
-}
-
-/// Whether @p part is the @p rank -th of @p whole's equal parts, or not in it at all.
-template <class T>
-bool part_or_disjoint(int rank, std::span<T const> whole, std::span<T const> part) {
-  return part.data() == whole.data() + static_cast<std::size_t>(rank) * part.size() ||
-         disjoint(whole, part);
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-/// Whether a communicator adds in an order fixed by rank. It says so by `ordered = true`; one that
-/// says nothing may add as it likes.
-template <class C>
-inline constexpr bool sums_in_order = [] {
-  if constexpr (requires { C::ordered; }) {
-    return bool{C::ordered};
-  } else {
-    return false;
-  }
-}();
-
-/// Bytes that all_reduce_ordered() needs between the ranks of a C for @p count elements: none where
-/// all_reduce() is ordered itself, else about (n - 1) / n of those of the elements.
-template <class C, class T>
-constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
-  if constexpr (sums_in_order<C>) {
-    return 0;
-  } else {
-    return static_cast<std::size_t>(ranks - 1) * detail::share_size(ranks, count, sizeof(T)) *
-           sizeof(T);
-  }
-}
-
-}  // namespace tandem
-
-// ---- tandem/comm/reduction.hpp
-
-/// @file
-/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
-///
-/// They are element-wise functors, written once for host and device. The order in which ranks are
-/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
-
-namespace tandem {
-
-/// A trivially copyable functor that joins two T into one and never throws. It must be associative
-/// up to rounding; it need not be commutative on the host, where the left argument has the lower
-/// ranks.
-template <class Op, class T>
-concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
-  { op(a, a) }
-  noexcept->std::same_as<T>;
-};
-
-/// a + b.
-struct Sum {
-  template <class T>
-  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
-    return static_cast<T>(a + b);
-  }
-};
-
-/// a + b, rounded to a T, where the operands are wider: a tree of these gives what it gives where
-/// T's stand between its levels.
-template <class T>
-struct RoundedSum {
-  template <class Wide>
-  TANDEM_HOST_DEVICE constexpr Wide operator()(Wide a, Wide b) const noexcept {
-    return static_cast<Wide>(static_cast<T>(a + b));
-  }
-};
-
-/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
-struct Max {
-  template <class T>
-  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
-    return (b > a || b != b) ? b : a;
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/strategy/batch/options.hpp
-
-/// @file
-/// Options of strategies as types, and Batching, the value that they are lowered to.
-///
-/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
-
-// ---- tandem/core/bfloat16.hpp
-
-/// @file
-/// BFloat16: the upper half of a float, as storage; arithmetic is done in float.
-
-// ---- tandem/core/round_to_odd.hpp
-
-/// @file
-/// round_to_odd: a double as a float that can be rounded again, as if it were for the first time.
-
-namespace tandem {
-
-/// @p value itself if it is a float, else of its two neighbours the one whose last bit is set.
-/// Rounded to 22 bits or fewer, that gives what rounding @p value once gives: the last bit says
-/// that something was behind it. A NaN stays one, what is beyond the floats becomes the largest.
-/// Source: Boldo and Melquiond, "When double rounding is odd", 2005.
-TANDEM_HOST_DEVICE constexpr float round_to_odd(double value) {
-  constexpr double largest = 0x1.fffffep127;
-  if (value != value || value - value != 0.0) {  // a NaN, an infinity
-    return static_cast<float>(value);
-  }
-  if (value > largest || value < -largest) {
-    return value > 0.0 ? 0x1.fffffep127F : -0x1.fffffep127F;
-  }
-  auto const nearest = static_cast<float>(value);
-  auto const back = static_cast<double>(nearest);
-  auto const word = __builtin_bit_cast(std::uint32_t, nearest);
-  if (back == value || (word & 1U) != 0) {
-    return nearest;
-  }
-  bool const beyond = value > 0.0 ? back > value : back < value;  // nearest is larger in magnitude
-  return __builtin_bit_cast(float, beyond ? word - 1U : word + 1U);
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// 1 sign bit, 8 exponent bits, 7 fraction bits; the same bits as CUDA's __nv_bfloat16.
-struct BFloat16 {
-  std::uint16_t bits = 0;
-
-  BFloat16() = default;
-  /// Rounds to nearest, ties to even; a NaN stays one.
-  TANDEM_HOST_DEVICE explicit constexpr BFloat16(float value) : bits{rounded(value)} {}
-  /// The same of a double, rounded once.
-  template <std::same_as<double> Double>
-  TANDEM_HOST_DEVICE explicit constexpr BFloat16(Double value) : BFloat16{round_to_odd(value)} {}
-  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
-    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
-  }
-  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
-    return static_cast<double>(static_cast<float>(*this));
-  }
-
-  /// One rounding; what reductions of 16-bit messages need.
-  TANDEM_HOST_DEVICE friend constexpr BFloat16 operator+(BFloat16 a, BFloat16 b) {
-    return BFloat16{static_cast<float>(a) + static_cast<float>(b)};
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator>(BFloat16 a, BFloat16 b) {
-    return static_cast<float>(a) > static_cast<float>(b);
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator==(BFloat16 a, BFloat16 b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-
- private:
-  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    if ((word & 0x7FFFFFFFU) > 0x7F800000U) {
-      return static_cast<std::uint16_t>((word >> 16) | 0x40U);
-    }
-    return static_cast<std::uint16_t>((word + 0x7FFFU + ((word >> 16) & 1U)) >> 16);
-  }
-};
-
-static_assert(sizeof(BFloat16) == 2);
-
-}  // namespace tandem
-
-// ---- tandem/core/float16.hpp
-
-/// @file
-/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
-
-namespace tandem {
-
-/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
-struct Float16 {
-  std::uint16_t bits = 0;
-
-  Float16() = default;
-  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
-  /// one.
-  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
-  /// The same of a double, rounded once.
-  template <std::same_as<double> Double>
-  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
-  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
-    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
-    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
-    std::uint32_t const fraction = bits & 0x3FFU;
-    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
-      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
-      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
-    }
-    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
-    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
-  }
-  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
-    return static_cast<double>(static_cast<float>(*this));
-  }
-
-  /// One rounding; what reductions of 16-bit messages need.
-  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
-    return Float16{static_cast<float>(a) + static_cast<float>(b)};
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
-    return static_cast<float>(a) > static_cast<float>(b);
-  }
-  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
-    return static_cast<float>(a) == static_cast<float>(b);
-  }
-
- private:
-  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
-    auto const word = __builtin_bit_cast(std::uint32_t, value);
-    std::uint32_t const sign = (word >> 16) & 0x8000U;
-    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
-    std::uint32_t result = 0;
-    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
-      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
-    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
-      result = 0x7C00U;
-    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
-      std::uint32_t const rebiased = magnitude - (112U << 23);
-      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
-    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
-      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
-      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
-      std::uint32_t const half = 1U << (shift - 1);
-      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
-    }
-    return static_cast<std::uint16_t>(sign | result);
-  }
-};
-
-static_assert(sizeof(Float16) == 2);
-
-}  // namespace tandem
-
-namespace tandem {
-
-// In these types the sentence stands last: clang drops the members behind one that fails.
-
-namespace detail {
-
-template <int Count>
-struct MicrobatchesIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-};
-
-}  // namespace detail
-
-/// Each replica takes its shard of the batch in Count parts, one after another (gradient
-/// accumulation). The microbatch is the unit of batch-norm statistics.
-template <int Count>
-struct Microbatches {
-  static constexpr int microbatches = Count >= 1 ? Count : 1;
-  static_assert(detail::MicrobatchesIsSound<Count>::value);
-};
-
-/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
-template <int... Weights>
-struct Weighted {
-  static constexpr int count = sizeof...(Weights);
-  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
-  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
-                    (0 + ... + Weights) > 0,
-                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
-};
-
-/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
-/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
-/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
-template <int Leaves = 0>
-struct Reproducible {
-  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
-  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
-};
-
-/// Each pair of Linears is computed in Count slices, as under TensorParallel<Count> (see there), on
-/// as many devices as share it; their sums are joined by a tree that the index of a slice fixes.
-/// With Reproducible the bits do not depend on that number then. A device with several slices
-/// computes one after another.
-template <int Count>
-struct Slices {
-  static constexpr int slices = Count >= 1 && Count <= 1024 ? Count : 1;
-  static_assert(Count >= 1 && Count <= 1024, "Slices<Count>: give a number from 1 to 1024");
-};
-
-/// Sizes of the gradient buckets: the first small, so that reduction begins early.
-template <std::int64_t First, std::int64_t Rest>
-struct BucketBytes {
-  static constexpr std::int64_t first_bucket = First;
-  static constexpr std::int64_t bucket = Rest;
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
-};
-
-/// Gradients as they are sent: exact, or rounded to 16 bits.
-enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
-
-/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
-/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
-/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
-template <class E>
-struct Wire {
-  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
-                                     : std::same_as<E, Float16> ? WireFormat::float16
-                                                                : WireFormat::exact;
-  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
-                "Wire<E>: E must be BFloat16 or Float16");
-};
-
-/// Each replica has the optimizer's states of its own part of the parameters alone, 1/N of them,
-/// and updates that part: gradients are added up where they are wanted, and the updated parameters
-/// are gathered. The bits and the bytes sent of replicas that each update all.
-/// Source: Rajbhandari et al. 2020, "ZeRO", stage 1.
-struct ShardedState {
-  static constexpr bool shards_state = true;
-};
-
-/// ShardedState, and gradients likewise: a bucket is added up over the replicas as soon as it is
-/// whole, behind each microbatch, and a replica keeps the sums of its own part alone. Beside these
-/// it has room for two buckets, the largest; see BucketBytes. The bits of ShardedState where a
-/// replica has one microbatch; of several the sums have another order.
-/// Comm: of each microbatch a reduce-scatter of all gradients, of a step a gather of the
-///       parameters; one of the gradients for their norm.
-/// Source: Rajbhandari et al. 2020, "ZeRO", stage 2.
-struct ShardedGradients : ShardedState {
-  static constexpr bool shards_gradients = true;
-};
-
-/// ShardedGradients, and parameters likewise: a replica keeps its part of each bucket, and each
-/// pass gathers a bucket before its first layer needs it, while the one before is at work, in one
-/// of two slots of the largest one's size, and drops it. Frozen parameters are whole everywhere.
-/// Bits as of ShardedGradients. On Cuda, in 16 bits with slots of rounded ones beside these, and on
-/// Host in Fp32 and Fp64, without layouts of the ops' own.
-/// Comm: of each microbatch a gather of all parameters in forward, one in backward, and a
-///       reduce-scatter of all gradients; of a step one gather of these for their norm.
-/// Source: Rajbhandari et al. 2020, "ZeRO", stage 3.
-struct ShardedParameters : ShardedGradients {
-  static constexpr bool shards_parameters = true;
-};
-
-namespace detail {
-
-template <int Count>
-struct TimeChunksAreSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Chunks<K>: give a positive number of chunks of time");
-};
-
-}  // namespace detail
-
-/// Pipeline<Schedule, Count, Chunks<K>, Split<a>, Split<b>, …>: the rows of each sequence come in K
-/// chunks of time, one after another. A device hands a chunk on when it has it, and goes on with
-/// the next: a wave through the devices, with the batch whole.
-template <int Count>
-struct Chunks {
-  static constexpr int time_chunks = Count >= 1 ? Count : 1;
-  static_assert(detail::TimeChunksAreSound<Count>::value);
-};
-
-/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
-/// `microbatches` consecutive ones from r * microbatches.
-struct Batching {
-  int replicas = 1;
-  int microbatches = 1;  ///< of one replica
-  int chunks = 1;        ///< of time, in which each microbatch's rows come
-  int shards = 0;        ///< weighted shards; 0: all microbatches alike
-  int weight[64] = {};
-  bool reproducible = false;
-  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
-  int all_leaves =
-      0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
-  WireFormat wire = WireFormat::exact;
-  bool sharded_state = false;       ///< a replica has its part of the optimizer's states alone
-  bool sharded_gradients = false;   ///< and of the gradients
-  bool sharded_parameters = false;  ///< and of the parameters
-  int slices = 0;  ///< of each pair of Linears; 0: one on each device that shares it
-  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
-  std::int64_t bucket_bytes = std::int64_t{25} << 20;
-
-  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
-  /// Passes of one replica, forward as backward: one for each chunk of each microbatch.
-  [[nodiscard]] constexpr int passes() const { return microbatches * chunks; }
-  /// The index among all of them of a replica's microbatch @p own.
-  [[nodiscard]] constexpr int global(int replica, int own) const {
-    return replica * microbatches + own;
-  }
-  /// Who takes a microbatch, counted over all replicas.
-  [[nodiscard]] constexpr int replica_of(int global) const { return global / microbatches; }
-  /// Which of the replica's @p copies of the model takes it: each has as many, in order.
-  [[nodiscard]] constexpr int copy_of(int global, int copies) const {
-    return global % microbatches * copies / microbatches;
-  }
-  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
-  /// one.
-  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
-    return leaves > copies ? leaves / copies : 1;
-  }
-  /// Microbatches of a leaf: those whose gradients are added in place.
-  [[nodiscard]] constexpr int leaf(int copies) const {
-    return sharded_gradients && replicas > 1 ? 1 : microbatches / copies / leaves_of_copy(copies);
-  }
-};
-
-namespace detail {
-
-/// Of a model that a type may ask for: so many of 2,047 microbatches each are as many as an int
-/// counts.
-inline constexpr int most_replicas = 1 << 20;
-
-}  // namespace detail
-
-template <class Option>
-concept BatchingOption = requires {
-  Option::microbatches;
-}
-|| requires { Option::weights; }
-|| requires { Option::leaves; }
-|| requires { Option::first_bucket; }
-|| requires { Option::wire; }
-|| requires { Option::shards_state; }
-|| requires { Option::slices; };
-
-namespace detail {
-
-// For sentences: of a variable compilers do not go on to say what each requirement lacks.
-template <class... Options>
-inline constexpr bool are_batching_options = (BatchingOption<Options> && ...);
-
-template <class Option>
-constexpr void apply_batching_option(Batching& batching) {
-  if constexpr (requires { Option::microbatches; }) {
-    batching.microbatches = Option::microbatches;
-  } else if constexpr (requires { Option::weights; }) {
-    batching.shards = Option::count;
-    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
-      batching.weight[shard] = Option::weights[shard];
-    }
-  } else if constexpr (requires { Option::leaves; }) {
-    batching.reproducible = true;
-    batching.all_leaves = Option::leaves;
-  } else if constexpr (requires { Option::wire; }) {
-    batching.wire = Option::wire;
-  } else if constexpr (requires { Option::shards_state; }) {
-    batching.sharded_state = true;
-    batching.sharded_gradients = requires { Option::shards_gradients; };
-    batching.sharded_parameters = requires { Option::shards_parameters; };
-  } else if constexpr (requires { Option::slices; }) {
-    batching.slices = Option::slices;
-  } else {
-    batching.first_bucket_bytes = Option::first_bucket;
-    batching.bucket_bytes = Option::bucket;
-  }
-}
-
-/// The leaves of one replica; 0 where those of all are no multiple of the replicas.
-constexpr int leaves_of_replica(Batching const& batching) {
-  int const all = batching.all_leaves;
-  return !batching.reproducible         ? 1
-         : all == 0                     ? batching.microbatches
-         : all % batching.replicas == 0 ? all / batching.replicas
-                                        : 0;
-}
-
-// The options gathered. Options of other kinds are for others.
-template <int Replicas, class... Options>
-constexpr Batching gather_batching(int microbatches = 1) {
-  Batching batching{.replicas = Replicas, .microbatches = microbatches};
-  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
-    if constexpr (BatchingOption<Option>) {
-      apply_batching_option<Option>(batching);
-    }
-  };
-  (take(static_cast<Options const*>(nullptr)), ...);
-  batching.leaves = leaves_of_replica(batching);
-  return batching;
-}
-
-constexpr Batching cut_time(Batching batching, int chunks) {
-  batching.chunks = chunks;
-  return batching;
-}
-
-constexpr bool leaves_fit(Batching const& b) {
-  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
-  return power_of_two && b.microbatches % b.leaves == 0;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
-/// another type; and an order that the communicator has not is made of messages.
-template <class Program, class C>
-constexpr bool reduces_masters() {
-  bool const several = Program::several_replicas || Program::map.copies > 1;
-  return several && Program::batching.wire == WireFormat::exact &&
-         (!Program::batching.reproducible || sums_in_order<C>);
-}
-
-template <class C, class B, class Program>
-concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
-template <class C, class B, class Program>
-concept GathersRows =
-    !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
-template <class C, class B, class Program>
-concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
-                                                  ReduceScatters<C, typename B::Master, Sum>);
-template <class C, class B, class Program>
-concept SumsSlices = Program::slices == 1 ||
-                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
-                      AllGathers<C, double>);
-template <class C, class B, class Program>
-concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
-                                                    ReduceScatters<C, typename B::Scalar, Sum> &&
-                                                    AllReduces<C, typename B::Master, Sum>);
-template <class C, class B, class Program>
-concept ExchangesTiles = !Program::has_tiles || (Exchanges<C, typename B::Scalar> &&
-                                                 AllReduces<C, typename B::Master, Sum>);
-template <class C, class B, class Program>
-concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
-
-}  // namespace detail
-
-/// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
-/// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// sends activations where a copy is on several devices, sums them, and gathers doubles, where
-/// devices share layers, and exchanges them where devices have tiles of images.
-/// Labels are text that the rank owns.
-/// @tparam Program  of all devices
-template <class C, class B, class Program>
-concept Carries =
-    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
-    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
-    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
-    detail::SumsSlices<C, B, Program> && detail::ExchangesRows<C, B, Program> &&
-    detail::ExchangesTiles<C, B, Program> && detail::SendsScalars<C, B, Program>;
-
-}  // namespace tandem
-
-// ---- tandem/engine/prepare/rank_plan.hpp
-
-/// @file
-/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
-
-// ---- tandem/engine/prepare/device_tables.hpp
-
-/// @file
-/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
-
-// ---- tandem/core/mesh.hpp
-
-/// @file
-/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
-///
-/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
-/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
-
 // ---- tandem/core/contract.hpp
 
 /// @file
@@ -1291,6 +675,24 @@ constexpr void expects(bool condition, char const* message) {
   ((condition) ? static_cast<void>(0) \
                : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
 #endif
+
+// ---- tandem/engine/prepare/rank_plan.hpp
+
+/// @file
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+// ---- tandem/engine/prepare/device_tables.hpp
+
+/// @file
+/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
+
+// ---- tandem/core/mesh.hpp
+
+/// @file
+/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+///
+/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
+/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
 
 namespace tandem {
 
@@ -4645,6 +4047,420 @@ constexpr RowOrder row_order(Table const& table, StageMapView const& map, StepRu
   }
   return order;
 }
+
+}  // namespace tandem
+
+// ---- tandem/strategy/batch/options.hpp
+
+/// @file
+/// Options of strategies as types, and Batching, the value that they are lowered to.
+///
+/// DataParallel<3, Weighted<4, 4, 3>, Microbatches<2>, Reproducible<>>: options come in any order.
+
+// ---- tandem/core/bfloat16.hpp
+
+/// @file
+/// BFloat16: the upper half of a float, as storage; arithmetic is done in float.
+
+// ---- tandem/core/round_to_odd.hpp
+
+/// @file
+/// round_to_odd: a double as a float that can be rounded again, as if it were for the first time.
+
+namespace tandem {
+
+/// @p value itself if it is a float, else of its two neighbours the one whose last bit is set.
+/// Rounded to 22 bits or fewer, that gives what rounding @p value once gives: the last bit says
+/// that something was behind it. A NaN stays one, what is beyond the floats becomes the largest.
+/// Source: Boldo and Melquiond, "When double rounding is odd", 2005.
+TANDEM_HOST_DEVICE constexpr float round_to_odd(double value) {
+  constexpr double largest = 0x1.fffffep127;
+  if (value != value || value - value != 0.0) {  // a NaN, an infinity
+    return static_cast<float>(value);
+  }
+  if (value > largest || value < -largest) {
+    return value > 0.0 ? 0x1.fffffep127F : -0x1.fffffep127F;
+  }
+  auto const nearest = static_cast<float>(value);
+  auto const back = static_cast<double>(nearest);
+  auto const word = __builtin_bit_cast(std::uint32_t, nearest);
+  if (back == value || (word & 1U) != 0) {
+    return nearest;
+  }
+  bool const beyond = value > 0.0 ? back > value : back < value;  // nearest is larger in magnitude
+  return __builtin_bit_cast(float, beyond ? word - 1U : word + 1U);
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// 1 sign bit, 8 exponent bits, 7 fraction bits; the same bits as CUDA's __nv_bfloat16.
+struct BFloat16 {
+  std::uint16_t bits = 0;
+
+  BFloat16() = default;
+  /// Rounds to nearest, ties to even; a NaN stays one.
+  TANDEM_HOST_DEVICE explicit constexpr BFloat16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr BFloat16(Double value) : BFloat16{round_to_odd(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr BFloat16 operator+(BFloat16 a, BFloat16 b) {
+    return BFloat16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(BFloat16 a, BFloat16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(BFloat16 a, BFloat16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    if ((word & 0x7FFFFFFFU) > 0x7F800000U) {
+      return static_cast<std::uint16_t>((word >> 16) | 0x40U);
+    }
+    return static_cast<std::uint16_t>((word + 0x7FFFU + ((word >> 16) & 1U)) >> 16);
+  }
+};
+
+static_assert(sizeof(BFloat16) == 2);
+
+}  // namespace tandem
+
+// ---- tandem/core/float16.hpp
+
+/// @file
+/// Float16: IEEE 754 half precision, as storage and on the wire; arithmetic is done in float.
+
+namespace tandem {
+
+/// 1 sign bit, 5 exponent bits, 10 fraction bits; the same bits as CUDA's __half.
+struct Float16 {
+  std::uint16_t bits = 0;
+
+  Float16() = default;
+  /// Rounds to nearest, ties to even, to subnormals too; from 65520 on to infinity; a NaN stays
+  /// one.
+  TANDEM_HOST_DEVICE explicit constexpr Float16(float value) : bits{rounded(value)} {}
+  /// The same of a double, rounded once.
+  template <std::same_as<double> Double>
+  TANDEM_HOST_DEVICE explicit constexpr Float16(Double value) : Float16{round_to_odd(value)} {}
+  TANDEM_HOST_DEVICE explicit constexpr operator float() const {
+    std::uint32_t const sign = static_cast<std::uint32_t>(bits & 0x8000U) << 16;
+    std::uint32_t const exponent = (bits >> 10) & 0x1FU;
+    std::uint32_t const fraction = bits & 0x3FFU;
+    if (exponent == 0) {  // zero or subnormal: fraction times 2⁻²⁴, exact
+      float const magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, magnitude) | sign);
+    }
+    std::uint32_t const biased = exponent == 31 ? 255 : exponent + 112;
+    return __builtin_bit_cast(float, sign | (biased << 23) | (fraction << 13));
+  }
+  TANDEM_HOST_DEVICE explicit constexpr operator double() const {
+    return static_cast<double>(static_cast<float>(*this));
+  }
+
+  /// One rounding; what reductions of 16-bit messages need.
+  TANDEM_HOST_DEVICE friend constexpr Float16 operator+(Float16 a, Float16 b) {
+    return Float16{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator>(Float16 a, Float16 b) {
+    return static_cast<float>(a) > static_cast<float>(b);
+  }
+  TANDEM_HOST_DEVICE friend constexpr bool operator==(Float16 a, Float16 b) {
+    return static_cast<float>(a) == static_cast<float>(b);
+  }
+
+ private:
+  TANDEM_HOST_DEVICE static constexpr std::uint16_t rounded(float value) {
+    auto const word = __builtin_bit_cast(std::uint32_t, value);
+    std::uint32_t const sign = (word >> 16) & 0x8000U;
+    std::uint32_t const magnitude = word & 0x7FFFFFFFU;
+    std::uint32_t result = 0;
+    if (magnitude > 0x7F800000U) {  // a NaN: quiet, with the upper bits of its payload
+      result = 0x7E00U | ((magnitude >> 13) & 0x3FFU);
+    } else if (magnitude >= 0x47800000U) {  // 2¹⁶ and above
+      result = 0x7C00U;
+    } else if (magnitude >= 0x38800000U) {  // normal, from 2⁻¹⁴ on; may carry into infinity
+      std::uint32_t const rebiased = magnitude - (112U << 23);
+      result = (rebiased + 0xFFFU + ((rebiased >> 13) & 1U)) >> 13;
+    } else if (magnitude >= 0x33000000U) {  // from 2⁻²⁵ on, half the smallest subnormal
+      std::uint32_t const significand = (magnitude & 0x7FFFFFU) | 0x800000U;
+      std::uint32_t const shift = 126U - (magnitude >> 23);  // to units of 2⁻²⁴
+      std::uint32_t const half = 1U << (shift - 1);
+      result = (significand + half - 1 + ((significand >> shift) & 1U)) >> shift;
+    }
+    return static_cast<std::uint16_t>(sign | result);
+  }
+};
+
+static_assert(sizeof(Float16) == 2);
+
+}  // namespace tandem
+
+namespace tandem {
+
+// In these types the sentence stands last: clang drops the members behind one that fails.
+
+namespace detail {
+
+template <int Count>
+struct MicrobatchesIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+};
+
+}  // namespace detail
+
+/// Each replica takes its shard of the batch in Count parts, one after another (gradient
+/// accumulation). The microbatch is the unit of batch-norm statistics.
+template <int Count>
+struct Microbatches {
+  static constexpr int microbatches = Count >= 1 ? Count : 1;
+  static_assert(detail::MicrobatchesIsSound<Count>::value);
+};
+
+/// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
+template <int... Weights>
+struct Weighted {
+  static constexpr int count = sizeof...(Weights);
+  static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
+  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
+                    (0 + ... + Weights) > 0,
+                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+};
+
+/// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
+/// fixes. A leaf is a run of consecutive microbatches; Leaves is how many the whole batch has, by
+/// default one a microbatch. A replica needs 1 + log2(its leaves) gradient buffers.
+template <int Leaves = 0>
+struct Reproducible {
+  static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
+  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+};
+
+/// Each pair of Linears is computed in Count slices, as under TensorParallel<Count> (see there), on
+/// as many devices as share it; their sums are joined by a tree that the index of a slice fixes.
+/// With Reproducible the bits do not depend on that number then. A device with several slices
+/// computes one after another.
+template <int Count>
+struct Slices {
+  static constexpr int slices = Count >= 1 && Count <= 1024 ? Count : 1;
+  static_assert(Count >= 1 && Count <= 1024, "Slices<Count>: give a number from 1 to 1024");
+};
+
+/// Sizes of the gradient buckets: the first small, so that reduction begins early.
+template <std::int64_t First, std::int64_t Rest>
+struct BucketBytes {
+  static constexpr std::int64_t first_bucket = First;
+  static constexpr std::int64_t bucket = Rest;
+  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+};
+
+/// Gradients as they are sent: exact, or rounded to 16 bits.
+enum class WireFormat : std::uint8_t { exact, bfloat16, float16 };
+
+/// Gradients are rounded to E, BFloat16 or Float16, before they are summed over the replicas: half
+/// the bytes to send for 8 or 11 bits of precision. Running averages of batch norm travel along.
+/// Float16 has fewer bits below 6e-5 and none below 6e-8, and it ends at 65,504.
+template <class E>
+struct Wire {
+  static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
+                                     : std::same_as<E, Float16> ? WireFormat::float16
+                                                                : WireFormat::exact;
+  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
+                "Wire<E>: E must be BFloat16 or Float16");
+};
+
+/// Each replica has the optimizer's states of its own part of the parameters alone, 1/N of them,
+/// and updates that part: gradients are added up where they are wanted, and the updated parameters
+/// are gathered. The bits and the bytes sent of replicas that each update all.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 1.
+struct ShardedState {
+  static constexpr bool shards_state = true;
+};
+
+/// ShardedState, and gradients likewise: a bucket is added up over the replicas as soon as it is
+/// whole, behind each microbatch, and a replica keeps the sums of its own part alone. Beside these
+/// it has room for two buckets, the largest; see BucketBytes. The bits of ShardedState where a
+/// replica has one microbatch; of several the sums have another order.
+/// Comm: of each microbatch a reduce-scatter of all gradients, of a step a gather of the
+///       parameters; one of the gradients for their norm.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 2.
+struct ShardedGradients : ShardedState {
+  static constexpr bool shards_gradients = true;
+};
+
+/// ShardedGradients, and parameters likewise: a replica keeps its part of each bucket, and each
+/// pass gathers a bucket before its first layer needs it, while the one before is at work, in one
+/// of two slots of the largest one's size, and drops it. Frozen parameters are whole everywhere.
+/// Bits as of ShardedGradients. On Cuda, in 16 bits with slots of rounded ones beside these, and on
+/// Host in Fp32 and Fp64, without layouts of the ops' own.
+/// Comm: of each microbatch a gather of all parameters in forward, one in backward, and a
+///       reduce-scatter of all gradients; of a step one gather of these for their norm.
+/// Source: Rajbhandari et al. 2020, "ZeRO", stage 3.
+struct ShardedParameters : ShardedGradients {
+  static constexpr bool shards_parameters = true;
+};
+
+namespace detail {
+
+template <int Count>
+struct TimeChunksAreSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1, "Chunks<K>: give a positive number of chunks of time");
+};
+
+}  // namespace detail
+
+/// Pipeline<Schedule, Count, Chunks<K>, Split<a>, Split<b>, …>: the rows of each sequence come in K
+/// chunks of time, one after another. A device hands a chunk on when it has it, and goes on with
+/// the next: a wave through the devices, with the batch whole.
+template <int Count>
+struct Chunks {
+  static constexpr int time_chunks = Count >= 1 ? Count : 1;
+  static_assert(detail::TimeChunksAreSound<Count>::value);
+};
+
+/// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
+/// `microbatches` consecutive ones from r * microbatches.
+struct Batching {
+  int replicas = 1;
+  int microbatches = 1;  ///< of one replica
+  int chunks = 1;        ///< of time, in which each microbatch's rows come
+  int shards = 0;        ///< weighted shards; 0: all microbatches alike
+  int weight[64] = {};
+  bool reproducible = false;
+  int leaves = 1;  ///< of one replica: runs of microbatches whose sums a fixed tree joins
+  int all_leaves =
+      0;  ///< of all replicas, where Reproducible<Leaves> says how many; 0: it does not
+  WireFormat wire = WireFormat::exact;
+  bool sharded_state = false;       ///< a replica has its part of the optimizer's states alone
+  bool sharded_gradients = false;   ///< and of the gradients
+  bool sharded_parameters = false;  ///< and of the parameters
+  int slices = 0;  ///< of each pair of Linears; 0: one on each device that shares it
+  std::int64_t first_bucket_bytes = std::int64_t{1} << 20;
+  std::int64_t bucket_bytes = std::int64_t{25} << 20;
+
+  [[nodiscard]] constexpr int all_microbatches() const { return replicas * microbatches; }
+  /// Passes of one replica, forward as backward: one for each chunk of each microbatch.
+  [[nodiscard]] constexpr int passes() const { return microbatches * chunks; }
+  /// The index among all of them of a replica's microbatch @p own.
+  [[nodiscard]] constexpr int global(int replica, int own) const {
+    return replica * microbatches + own;
+  }
+  /// Who takes a microbatch, counted over all replicas.
+  [[nodiscard]] constexpr int replica_of(int global) const { return global / microbatches; }
+  /// Which of the replica's @p copies of the model takes it: each has as many, in order.
+  [[nodiscard]] constexpr int copy_of(int global, int copies) const {
+    return global % microbatches * copies / microbatches;
+  }
+  /// Where a replica has the model in @p copies, each for its run of the microbatches: leaves of
+  /// one.
+  [[nodiscard]] constexpr int leaves_of_copy(int copies) const {
+    return leaves > copies ? leaves / copies : 1;
+  }
+  /// Microbatches of a leaf: those whose gradients are added in place.
+  [[nodiscard]] constexpr int leaf(int copies) const {
+    return sharded_gradients && replicas > 1 ? 1 : microbatches / copies / leaves_of_copy(copies);
+  }
+};
+
+namespace detail {
+
+/// Of a model that a type may ask for: so many of 2,047 microbatches each are as many as an int
+/// counts.
+inline constexpr int most_replicas = 1 << 20;
+
+}  // namespace detail
+
+template <class Option>
+concept BatchingOption = requires {
+  Option::microbatches;
+}
+|| requires { Option::weights; }
+|| requires { Option::leaves; }
+|| requires { Option::first_bucket; }
+|| requires { Option::wire; }
+|| requires { Option::shards_state; }
+|| requires { Option::slices; };
+
+namespace detail {
+
+// For sentences: of a variable compilers do not go on to say what each requirement lacks.
+template <class... Options>
+inline constexpr bool are_batching_options = (BatchingOption<Options> && ...);
+
+template <class Option>
+constexpr void apply_batching_option(Batching& batching) {
+  if constexpr (requires { Option::microbatches; }) {
+    batching.microbatches = Option::microbatches;
+  } else if constexpr (requires { Option::weights; }) {
+    batching.shards = Option::count;
+    for (int shard = 0; shard < Option::count && shard < 64; ++shard) {
+      batching.weight[shard] = Option::weights[shard];
+    }
+  } else if constexpr (requires { Option::leaves; }) {
+    batching.reproducible = true;
+    batching.all_leaves = Option::leaves;
+  } else if constexpr (requires { Option::wire; }) {
+    batching.wire = Option::wire;
+  } else if constexpr (requires { Option::shards_state; }) {
+    batching.sharded_state = true;
+    batching.sharded_gradients = requires { Option::shards_gradients; };
+    batching.sharded_parameters = requires { Option::shards_parameters; };
+  } else if constexpr (requires { Option::slices; }) {
+    batching.slices = Option::slices;
+  } else {
+    batching.first_bucket_bytes = Option::first_bucket;
+    batching.bucket_bytes = Option::bucket;
+  }
+}
+
+/// The leaves of one replica; 0 where those of all are no multiple of the replicas.
+constexpr int leaves_of_replica(Batching const& batching) {
+  int const all = batching.all_leaves;
+  return !batching.reproducible         ? 1
+         : all == 0                     ? batching.microbatches
+         : all % batching.replicas == 0 ? all / batching.replicas
+                                        : 0;
+}
+
+// The options gathered. Options of other kinds are for others.
+template <int Replicas, class... Options>
+constexpr Batching gather_batching(int microbatches = 1) {
+  Batching batching{.replicas = Replicas, .microbatches = microbatches};
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (BatchingOption<Option>) {
+      apply_batching_option<Option>(batching);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  batching.leaves = leaves_of_replica(batching);
+  return batching;
+}
+
+constexpr Batching cut_time(Batching batching, int chunks) {
+  batching.chunks = chunks;
+  return batching;
+}
+
+constexpr bool leaves_fit(Batching const& b) {
+  bool const power_of_two = b.leaves > 0 && (b.leaves & (b.leaves - 1)) == 0;
+  return power_of_two && b.microbatches % b.leaves == 0;
+}
+
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -8142,6 +7958,8 @@ struct DeviceTables {
   bool has_tiles;
   bool recomputes;  ///< segments of nodes
   bool ties_cross;  ///< devices share a parameter
+  bool has_input;  ///< of the network
+  bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&);
@@ -8222,6 +8040,8 @@ inline constexpr DeviceTables device_tables{
     .has_tiles = Program::has_tiles,
     .recomputes = Program::checkpoint.every != 0,
     .ties_cross = Program::ties.crosses(),
+    .has_input = Device::has_input,
+    .has_result = Device::has_result,
     .reads_two = tandem::reads_two<Device>(),
     .order = detail::order_of<Program>()};
 
@@ -9528,35 +9348,133 @@ TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const
 
 #endif
 
-// ---- tandem/engine/rank/microbatch_passes.hpp
+// ---- tandem/engine/rank/ahead_run.hpp
 
 /// @file
-/// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
+/// AheadRun: a rank of a PostValidated schedule at work on a stream of steps, up to the first
+/// backward pass of the next one ahead of others.
 
-// ---- tandem/engine/rank/rank_parts.hpp
-
-/// @file
-/// RankParts: what a rank is composed of, with the ops of its device's nodes: PreparedOps.
-
-// ---- tandem/engine/rank/op_list.hpp
+// ---- tandem/engine/rank/updates.hpp
 
 /// @file
-/// OpList: the prepared ops of a device's nodes; OpTypes: how they are made, of which only the
-/// types are compiled for each network.
+/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
+/// at once and kept together. UndoCopy: what they change, as it was before.
 
-// ---- tandem/engine/rank/prepared_op.hpp
-
-/// @file
-/// PreparedOp: the op of a node, whatever its type. What runs an op's passes is compiled for that
-/// type, not for each network; phases are run one after another, with the other ranks.
-
-// ---- tandem/ops/concepts.hpp
+// ---- tandem/engine/links/model_exchange.hpp
 
 /// @file
-/// What the engine asks of a backend's kernels: of Verbs<Backend>, and of the ops of a network.
+/// ModelExchange: how the ranks that have the same parts of two models average them.
+
+// ---- tandem/comm/reduction.hpp
+
+/// @file
+/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
 ///
-/// No op sees a communicator or allocates; `operands` and `pass` are what ops/op.hpp says. All
-/// queue their work in the order of the calls, and may return before it is done.
+/// They are element-wise functors, written once for host and device. The order in which ranks are
+/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
+
+namespace tandem {
+
+/// A trivially copyable functor that joins two T into one and never throws. It must be associative
+/// up to rounding; it need not be commutative on the host, where the left argument has the lower
+/// ranks.
+template <class Op, class T>
+concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
+  { op(a, a) }
+  noexcept->std::same_as<T>;
+};
+
+/// a + b.
+struct Sum {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return static_cast<T>(a + b);
+  }
+};
+
+/// a + b, rounded to a T, where the operands are wider: a tree of these gives what it gives where
+/// T's stand between its levels.
+template <class T>
+struct RoundedSum {
+  template <class Wide>
+  TANDEM_HOST_DEVICE constexpr Wide operator()(Wide a, Wide b) const noexcept {
+    return static_cast<Wide>(static_cast<T>(a + b));
+  }
+};
+
+/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
+struct Max {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return (b > a || b != b) ? b : a;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/parameter_memory.hpp
+
+/// @file
+/// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
+/// the same for the host to read and write, as the user wrote the network.
+
+// ---- tandem/engine/links/no_part.hpp
+
+/// @file
+/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
+/// to do is nothing, and nothing of the part is compiled.
+
+namespace tandem {
+
+struct NoPart {
+  static constexpr bool comes_late = false;
+
+  NoPart(auto const&... /*arguments*/) {}
+
+  static void add(auto const&... /*arguments*/) {}
+  static void add_up(auto const&... /*arguments*/) {}
+  static void arrive(auto const&... /*arguments*/) {}
+  static void await(auto const&... /*arguments*/) {}
+  static void await_all(auto const&... /*arguments*/) {}
+  static void begin(auto const&... /*arguments*/) {}
+  static void begin_scatter(auto const&... /*arguments*/) {}
+  static void begin_step(auto const&... /*arguments*/) {}
+  static void bring_together(auto const&... /*arguments*/) {}
+  static void clear(auto const&... /*arguments*/) {}
+  static void end_scatter(auto const&... /*arguments*/) {}
+  static void exchange(auto const&... /*arguments*/) {}
+  static void forget() {}
+  static void gather(auto const&... /*arguments*/) {}
+  static void gather_rows(auto const&... /*arguments*/) {}
+  static void give_back(auto const&... /*arguments*/) {}
+  static void join_tree(auto const&... /*arguments*/) {}
+  static void keep(auto const&... /*arguments*/) {}
+  static void open(auto const&... /*arguments*/) {}
+  static void open_stage(auto const&... /*arguments*/) {}
+  static void run(auto const&... /*arguments*/) {}
+  static void settle(auto const&... /*arguments*/) {}
+  static void take_rows(auto const&... /*arguments*/) {}
+  static void use(auto const&... /*arguments*/) {}
+
+  [[nodiscard]] static constexpr bool arrived() { return true; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  template <class Batch>
+  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
+    return batch;
+  }
+  [[nodiscard]] static constexpr bool on() { return false; }
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
+  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+  [[nodiscard]] static constexpr Slice slice() { return {}; }
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/verbs.hpp
+
+/// @file
+/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
 
 // ---- tandem/core/rounding.hpp
 
@@ -9571,11 +9489,6 @@ enum class Rounding : bool {
 };
 
 }  // namespace tandem
-
-// ---- tandem/ops/verbs.hpp
-
-/// @file
-/// Verbs<Backend>: the few operations on flat arrays that the engine itself needs.
 
 // ---- tandem/kernels/channels_last/elementwise.hpp
 
@@ -11991,1329 +11904,6 @@ struct Verbs<BasicHost<Kernels, Precision>> {
 
 }  // namespace tandem
 
-// ---- tandem/runtime/concepts.hpp
-
-/// @file
-/// What the engine asks of a backend's types: the concepts ComputeDevice, DeviceBuffer and
-/// ComputeBackend.
-///
-/// What it asks of kernels, for arrays and for the layers of a network, is in ops/concepts.hpp. A
-/// stream is opaque to the engine: a device makes it, and a communicator queues on it.
-
-// ---- tandem/core/complete.hpp
-
-/// @file
-/// Complete: whether a type is defined and not named only.
-
-namespace tandem {
-
-/// A type that is defined; not one that is named only, as Cuda's are without <tandem/cuda.cuh>.
-/// Concepts that look at its members ask for this first, since the standard's would be ill-formed.
-template <class T>
-concept Complete = requires {
-  sizeof(T);
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// What a concept calls a device's debug() with.
-struct AnyWait {
-  template <class D, class Mark>
-  void operator()(D& /*device*/, Mark const& /*mark*/) const {}
-};
-struct AnyAction {
-  void operator()() const {}
-};
-
-}  // namespace detail
-
-/// What one rank computes with, and the order between that and its streams. Made from a DeviceSpec
-/// on the rank's thread and used by that thread alone; neither copied nor moved.
-///
-/// Kernels run in the order of their calls. What is queued on a stream runs in the stream's order,
-/// beside them, but for what the verbs below say; on a device whose streams do their work at once
-/// most of them have nothing to do.
-///
-/// communication, scratch, scratch_bytes: data members. A stream, for collectives; memory for the
-///                    pass at work, which the engine sets once and ops read.
-/// make_stream():     one more stream, for a link to another rank: std::unique_ptr<Stream>.
-/// make_mark(), make_stamp(): a Mark, which is a place on a stream, and a Stamp, which is a time.
-/// begin_on(stream):  what is queued on it from now on comes after what has been computed so far.
-/// mark_on(stream, mark):  sets @p mark behind everything queued so far.
-/// await_on(stream, mark): what is computed from now on comes after the stream up to @p mark.
-/// stamp(stamp), stamp_on(stream, stamp): sets @p stamp when everything so far has been computed,
-///                    or is done on the stream. It keeps its address.
-/// microseconds(from, to): between two stamps of work that is done.
-/// finish():          waits until all that was computed so far is done.
-/// share_with(spec):  another rank's device of this process may reach this one's memory.
-/// debug(text, wait, f): does f(), one action, so that what fails in it is found in it and named by
-///                    @p text; @p wait(device, mark) blocks the caller, for a device that works on
-///                    its own.
-/// settle(stream):    after an error: nothing queued on it uses memory once the device's buffers
-///                    are gone.
-/// Cost: none of these but make_stream(), make_stamp(), finish(), debug() and settle() may allocate
-///       or block, since they are called in every step.
-template <class D, class Stream>
-concept ComputeDevice = Complete<D> && std::constructible_from<D, DeviceSpec const&> &&
-    std::movable<typename D::Mark> && std::movable<typename D::Stamp> &&
-    requires(D& device, Stream& stream, typename D::Mark& mark, typename D::Stamp& stamp,
-             typename D::Stamp const& done, DeviceSpec const& other, std::string const& text) {
-  { device.communication } -> std::same_as<Stream&>;
-  { device.scratch } -> std::same_as<std::byte*&>;
-  { device.scratch_bytes } -> std::same_as<std::int64_t&>;
-  { device.make_stream() } -> std::same_as<std::unique_ptr<Stream>>;
-  { device.make_mark() } -> std::same_as<typename D::Mark>;
-  { device.make_stamp() } -> std::same_as<typename D::Stamp>;
-  device.begin_on(stream);
-  device.mark_on(stream, mark);
-  device.await_on(stream, mark);
-  device.stamp(stamp);
-  device.stamp_on(stream, stamp);
-  { device.microseconds(done, done) } -> std::same_as<double>;
-  device.finish();
-  device.share_with(other);
-  device.debug(text, detail::AnyWait{}, detail::AnyAction{});
-  device.settle(stream);
-};
-
-/// Memory of a device: made from (device, bytes), zeros at first, freed by its destructor.
-///
-/// data():  its first byte, aligned for any element; null where it has 0 bytes.
-/// as<T>(): the same as a T*.
-/// bytes(): as asked for.
-/// Cost:    made before the first step, and by nothing in a step.
-/// @throws Error  the device has not so much memory; the message says how much was asked for
-template <class M, class D>
-concept DeviceBuffer = Complete<M> && std::constructible_from<M, D&, std::size_t> &&
-    requires(M const& memory) {
-  { memory.data() } -> std::same_as<std::byte*>;
-  { memory.template as<float>() } -> std::same_as<float*>;
-  { memory.bytes() } -> std::same_as<std::size_t>;
-};
-
-/// A kind of device with all that belongs to it, as a type that nobody makes an object of.
-///
-/// Scalar: of activations and their gradients.
-/// Master: of parameters, their gradients and the data that the user passes.
-/// Device, Buffer, Stream: as above.
-///
-/// It may have `static constexpr Rewrites rewrites` (graph/rewrites.hpp), where its ops do more
-/// than one layer at a time or store channels last, and `packs_weights = true`, where they keep
-/// parameters in layouts of their own. Where the host cannot read its memory it specialises, too,
-/// the Feed, StepSums, Update, StepRunner and ParameterMirror of engine/.
-template <class B>
-concept ComputeBackend = ComputeDevice<typename B::Device, typename B::Stream> &&
-    DeviceBuffer<typename B::Buffer, typename B::Device> && requires {
-  typename B::Scalar;
-  typename B::Master;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// What a concept calls Verbs::each() with.
-struct AnyFunctor {
-  TANDEM_HOST_DEVICE void operator()(std::int64_t /*i*/) const {}
-};
-
-template <class B>
-concept ReturnsSquares = requires(typename B::Device& device, typename B::Master const* p,
-                                  std::int64_t n) {
-  { Verbs<B>::sum_of_squares(device, p, n) } -> std::same_as<double>;
-};
-template <class B>
-concept WritesSquares = requires(typename B::Device& device, typename B::Master const* p,
-                                 std::int64_t n, double* result) {
-  Verbs<B>::sum_of_squares(device, p, n, result);
-};
-
-template <class O, class B>
-concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
-    std::constructible_from<O, OpSetup const&, typename B::Device&>;
-
-}  // namespace detail
-
-/// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
-///
-/// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
-/// sum(device, in, k, y, n, rounding): y = in[0] + … + in[k - 1], of T; the list itself is the
-/// host's.
-/// each(device, n, functor): functor(i) for every i in [0, n), in any order.
-/// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
-///                           a backend with an Update of its own may write it to a further
-///                           argument, a double* in the device's memory.
-/// Cost: each reads and writes its arrays once.
-///
-/// Where gradients travel in 16 bits it needs cast(device, x, y, n) as well, and zero() of doubles
-/// where statistics are added over replicas.
-template <class B>
-concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requires(
-    typename B::Device& device, typename B::Scalar const* t, typename B::Scalar* out,
-    typename B::Master const* p, typename B::Master* q, typename B::Scalar const* const* in,
-    std::int64_t n, int k) {
-  Verbs<B>::zero(device, q, n);
-  Verbs<B>::copy(device, p, q, n);
-  Verbs<B>::copy(device, t, out, n);
-  Verbs<B>::add(device, p, q, n);
-  Verbs<B>::sum(device, in, k, out, n, Rounding::each);
-  Verbs<B>::each(device, n, detail::AnyFunctor{});
-};
-
-/// What Operands are for a backend.
-template <class B>
-using OperandsOf = Operands<typename B::Scalar, typename B::Master>;
-
-/// An op of one node, made from its OpSetup, and from (OpSetup, Device&) where it prepares
-/// something on the device.
-///
-/// needs():  what memory it wants; asked once, when all ops are made.
-/// forward(operands, pass): y from x; saves what backward reads.
-/// Cost:     one pass over one microbatch; so the passes below.
-template <class O, class B>
-concept NodeOp = detail::MadeFromSetup<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  { op.needs() } -> std::same_as<OpNeeds>;
-  op.forward(operands, pass);
-};
-
-/// input_gradient(operands, pass): each wanted dx from dy, overwritten; the engine adds where a
-/// value has several readers. All ops have it but that of AddJoin, whose dx are dy itself; it is
-/// not called for a node whose inputs want no gradient.
-template <class O, class B>
-concept BackwardOp = NodeOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  op.input_gradient(operands, pass);
-};
-
-/// weight_gradient(operands, pass): of each parameter, overwritten, or added to where
-/// pass.accumulate; of a statistic what is averaged over the microbatches. After input_gradient().
-template <class O, class B>
-concept ParameterOp = BackwardOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  op.weight_gradient(operands, pass);
-};
-
-/// both_gradients(operands, pass): input_gradient() and weight_gradient() of one microbatch with
-/// less work than one by one. The engine calls it where nothing comes between them.
-template <class O, class B>
-concept JointOp = ParameterOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
-  op.both_gradients(operands, pass);
-};
-
-/// pack(operands, device): makes operands.packed from the parameters, whenever these have changed.
-template <class O, class B>
-concept PackingOp = NodeOp<O, B> &&
-    requires(O& op, OperandsOf<B> const& operands, typename B::Device& device) {
-  op.pack(operands, device);
-};
-
-/// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
-/// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
-/// of the whole passes where the axis has several ranks: of Axis::data in training, of Axis::tensor
-/// always.
-///
-/// A span that is joined is part of what the op saves, one that is gathered may be scratch.
-template <class O, class B>
-concept PhasedOp = ParameterOp<O, B> &&
-    O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
-        O::InputGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
-            O::WeightGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>;
-
-/// The op of a loss, made from the network's output shape and the largest microbatch.
-///
-/// scratch_bytes(): of Device::scratch that it wants.
-/// forward(pass, output, targets, loss): *loss, in the device's memory, becomes the sum over the
-///           samples, in their order.
-/// gradient(pass, output, targets, scale, dy): dy = scale times the gradient of that sum.
-template <class O, class L, class B>
-concept ComputesLoss = std::constructible_from<O, Shape, int> &&
-    requires(O& op, O const& same, Pass<typename B::Device> const& pass,
-             typename B::Scalar const* output, typename L::Target const* targets, double* loss,
-             double scale, typename B::Scalar* dy) {
-  { same.scratch_bytes() } -> std::same_as<std::int64_t>;
-  op.forward(pass, output, targets, loss);
-  op.gradient(pass, output, targets, scale, dy);
-};
-
-/// The op of a metric, made from the network's output shape. It may have scratch_bytes(batch).
-///
-/// count(pass, output, targets, sum): *sum, in the device's memory, becomes the sum over the
-///           samples.
-template <class O, class L, class B>
-concept CountsMetric = std::constructible_from<O, Shape> &&
-    requires(O& op, Pass<typename B::Device> const& pass, typename B::Scalar const* output,
-             typename L::Target const* targets, double* sum) {
-  op.count(pass, output, targets, sum);
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/phases.hpp
-
-/// @file
-/// Phases: a pass of an op cut where ranks join what they have.
-///
-/// An op still sees no communicator: it says, as types, what it computes and which numbers of it
-/// are joined over which axis of the mesh, and the engine does these one after another.
-
-namespace tandem {
-
-/// What a collective phase makes of the numbers of several ranks.
-enum class Joined : std::uint8_t { sum };
-
-/// @tparam Run  a member function of the op: (operands, pass); not called for a microbatch without
-///              samples
-template <auto Run>
-struct Compute {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
-    (op.*Run)(operands, pass);
-  };
-};
-
-/// The ranks along an axis join doubles of theirs, and all have the result in the same place.
-/// @tparam Data  a member function of the op: data(operands), in the device's memory, as many on
-///               each rank; a microbatch without samples has zeros there
-template <Axis A, Joined How, auto Data>
-struct Collective {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fits = requires(O& op, Operands const& operands) {
-    { (op.*Data)(operands) } -> std::same_as<std::span<double>>;
-  };
-};
-
-/// The ranks along an axis bring doubles together.
-/// @tparam Data  a member function of the op: data(operands, pass), in the device's memory: what
-///               each rank has, in their order and as many numbers of each, of which a rank has
-///               written its own
-template <Axis A, auto Data>
-struct Gather {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
-    { (op.*Data)(operands, pass) } -> std::same_as<std::span<double>>;
-  };
-};
-
-/// What is done one after another.
-template <class... Phase>
-struct Phases {
-  template <class O, class Operands, class Pass>
-  static constexpr bool fit = (Phase::template fits<O, Operands, Pass> && ...);
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/tile_message.hpp
-
-/// @file
-/// TileMessage: what the op of an exchange of pixels has for another rank, and wants of it. Such an
-/// op has begin_forward(operands, pass), which writes what is sent, finish_forward, which reads
-/// what has come, and the same of input_gradient; in between the engine sends its messages().
-
-namespace tandem {
-
-/// Either may be of no elements; both ends agree.
-template <class T>
-struct TileMessage {
-  int peer = 0;  ///< the number of its tile
-  T const* out = nullptr;
-  std::int64_t sent = 0;  ///< elements
-  T* in = nullptr;
-  std::int64_t received = 0;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What the phases of an op ask of a rank. What is computed from then on reads the result.
-template <class T>
-class PhaseHost {
- public:
-  /// @p data becomes its sum over the replicas of a local stage.
-  virtual void join(std::span<double> data, int stage) = 0;
-  /// Each of the ranks that share layers has written its own part of @p data, and all get all.
-  virtual void gather(std::span<double> data) = 0;
-  /// @p data becomes its sum over the ranks that have tiles of the same images.
-  virtual void join_tiles(std::span<double> data) = 0;
-  /// Sends to other tiles, and has what they have sent.
-  virtual void exchange_tiles(std::span<TileMessage<T> const> messages) = 0;
-
- protected:
-  ~PhaseHost() = default;
-};
-
-/// With which ranks the phases of a node's op join what they have.
-struct PhaseRule {
-  int stage = 0;          ///< the local stage of the node
-  bool always = false;    ///< an evaluation joins them, too
-  bool replicas = false;  ///< with those that have the same part of the model
-  bool tiles = false;     ///< with those that have the other tiles of its images
-
-  /// Whether there is anything to join.
-  [[nodiscard]] constexpr bool joins() const { return replicas || tiles; }
-};
-
-/// The rule of a node: a vocabulary that ranks share, or statistics that they have together.
-/// @param stage  its local stage
-constexpr PhaseRule phase_rule(Node const& node, bool several_replicas, int stage = 0) {
-  bool const shares_words = node.dealt == Dealt::vocabulary;
-  return {.stage = stage,
-          .always = shares_words,
-          .replicas = shares_words || (several_replicas && node.synchronizes),
-          .tiles = node.joins_tiles()};
-}
-
-/// How the passes of an op are run.
-enum class OpWay {
-  whole,     ///< one call each
-  phased,    ///< its phases, also of a microbatch without samples
-  exchange,  ///< of pixels: two calls, between which the engine sends what there is to send
-};
-
-/// What is called of the ops of one type: no more is compiled.
-struct OpCalls {
-  OpWay way = OpWay::whole;
-  bool input_gradient = false;
-  bool weight_gradient = false;
-};
-
-/// The op of one node, made for its largest microbatch.
-template <class Backend>
-class PreparedOp {
- public:
-  using Device = typename Backend::Device;
-  using PassType = Pass<Device>;
-  using Host = PhaseHost<typename Backend::Scalar>;
-
-  PreparedOp(bool joins_gradients, bool packs_weights)
-      : gives_both{joins_gradients}, packs{packs_weights} {}
-  PreparedOp(PreparedOp const&) = delete;
-  PreparedOp& operator=(PreparedOp const&) = delete;
-  virtual ~PreparedOp() = default;
-
-  [[nodiscard]] virtual OpNeeds needs() = 0;
-  virtual void forward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass) = 0;
-  virtual void input_gradient(Host& host, OperandsOf<Backend> const& operands,
-                              PassType const& pass) = 0;
-  virtual void weight_gradient(Host& host, OperandsOf<Backend> const& operands,
-                               PassType const& pass) = 0;
-  virtual void both_gradients(OperandsOf<Backend> const& operands, PassType const& pass) = 0;
-  virtual void pack(OperandsOf<Backend> const& operands, Device& device) = 0;
-
-  bool const gives_both;  ///< see JointOp
-  bool const packs;       ///< see PackingOp
-};
-
-namespace detail {
-
-/// Runs the phases of one pass, in order.
-template <class O, class Backend>
-struct PhaseRun {
-  O& op;
-  PhaseRule const& rule;
-  PhaseHost<typename Backend::Scalar>& host;
-  OperandsOf<Backend> const& operands;
-  Pass<typename Backend::Device> const& pass;
-
-  template <class... Phase>
-  void operator()(Phases<Phase...> /*phases*/) const {
-    (run(Phase{}), ...);
-  }
-
- private:
-  template <auto Run>
-  void run(Compute<Run> /*phase*/) const {
-    if (pass.batch > 0) {
-      std::invoke(Run, op, operands, pass);
-    }
-  }
-  template <Axis A, Joined How, auto Data>
-  void run(tandem::Collective<A, How, Data> /*phase*/) const {
-    static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
-    std::span<double> const data = std::invoke(Data, op, operands);
-    if (pass.batch == 0) {
-      Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
-    }
-    if (rule.tiles) {
-      host.join_tiles(data);
-    }
-    if (rule.replicas) {
-      host.join(data, rule.stage);
-    }
-  }
-  template <Axis A, auto Data>
-  void run(Gather<A, Data> /*phase*/) const {
-    static_assert(A == Axis::tensor, "PhaseHost gathers along no other axis");
-    host.gather(std::invoke(Data, op, operands, pass));
-  }
-};
-
-}  // namespace detail
-
-/// A PreparedOp that calls an Op.
-template <class O, class Backend, OpCalls Calls>
-class OpOf final : public PreparedOp<Backend> {
-  using Base = PreparedOp<Backend>;
-  using typename Base::Device;
-  using typename Base::Host;
-  using typename Base::PassType;
-  using Own = OperandsOf<Backend>;
-  static constexpr OpWay way = Calls.way;
-  static constexpr bool joint = Calls.input_gradient && Calls.weight_gradient &&
-                                way == OpWay::whole &&
-                                requires(O & op, Own const& own, PassType const& pass) {
-    op.both_gradients(own, pass);
-  };
-  static constexpr bool packing = requires(O & op, Own const& own, Device& device) {
-    op.pack(own, device);
-  };
-
- public:
-  TANDEM_COLD OpOf(OpSetup const& setup, Device& device, PhaseRule const& rule)
-      : Base{joint, packing}, rule_{rule}, op_{make(setup, device)} {}
-
-  [[nodiscard]] TANDEM_COLD OpNeeds needs() override { return op_.needs(); }
-
-  void forward(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (way == OpWay::exchange) {
-      op_.begin_forward(own, pass);
-      host.exchange_tiles(op_.messages());
-      op_.finish_forward(own, pass);
-    } else {
-      if constexpr (way == OpWay::phased) {
-        if (rule_.always || pass.training) {
-          return phases(host, own, pass)(typename O::ForwardPhases{});
-        }
-      }
-      op_.forward(own, pass);
-    }
-  }
-  void input_gradient(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (!Calls.input_gradient) {
-      return;
-    } else if constexpr (way == OpWay::exchange) {
-      op_.begin_input_gradient(own, pass);
-      host.exchange_tiles(op_.messages());
-      op_.finish_input_gradient(own, pass);
-    } else if constexpr (way == OpWay::phased) {
-      phases(host, own, pass)(typename O::InputGradientPhases{});
-    } else {
-      op_.input_gradient(own, pass);
-    }
-  }
-  void weight_gradient(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (!Calls.weight_gradient) {
-      return;
-    } else if constexpr (way == OpWay::phased) {
-      phases(host, own, pass)(typename O::WeightGradientPhases{});
-    } else {
-      op_.weight_gradient(own, pass);
-    }
-  }
-  void both_gradients(Own const& own, PassType const& pass) override {
-    if constexpr (joint) {
-      op_.both_gradients(own, pass);
-    }
-  }
-  void pack(Own const& own, Device& device) override {
-    if constexpr (packing) {
-      op_.pack(own, device);
-    }
-  }
-
- private:
-  // Some ops need no device to be prepared.
-  TANDEM_COLD static O make(OpSetup const& setup, Device& device) {
-    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
-      return O{setup, device};
-    } else {
-      return O{setup};
-    }
-  }
-  detail::PhaseRun<O, Backend> phases(Host& host, Own const& own, PassType const& pass) {
-    return {op_, rule_, host, own, pass};
-  }
-
-  PhaseRule rule_;
-  O op_;
-};
-
-template <class Backend>
-using OpPointer = std::unique_ptr<PreparedOp<Backend>>;
-
-/// Prepares the op of a node.
-template <class Backend>
-using OpFactory = OpPointer<Backend> (*)(OpSetup const&, typename Backend::Device&,
-                                         PhaseRule const&);
-
-template <class O, class Backend, OpCalls Calls>
-TANDEM_COLD OpPointer<Backend> make_op(OpSetup const& setup, typename Backend::Device& device,
-                                       PhaseRule const& rule) {
-  return std::make_unique<OpOf<O, Backend, Calls>>(setup, device, rule);
-}
-
-}  // namespace tandem
-
-// ---- tandem/graph/leaves.hpp
-
-/// @file
-/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
-
-// ---- tandem/graph/network.hpp
-
-/// @file
-/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
-/// Use, and Network, which adds the input.
-///
-/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
-/// network a short name of its own, which keeps symbols and compiler messages short; do the same
-/// for blocks.
-
-namespace tandem {
-
-namespace detail {
-struct Composite {};  // base of everything below that is built from parts
-}  // namespace detail
-
-/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
-template <class P>
-concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
-
-namespace detail {
-
-// Concepts, because the second is not looked at where the first fails: a fold has its limits.
-template <class... Parts>
-concept FewParts = sizeof...(Parts) <= 256;
-template <class... Parts>
-concept AllParts = (NetworkPart<Parts> && ...);
-template <class... Parts>
-concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
-template <class... Parts>
-inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
-
-// The sentences stand in types of their own: a composite at fault remains a part, so that what
-// holds it does not complain too.
-template <class... Parts>
-struct SequentialIsSound {
-  static constexpr bool value = true;
-  static_assert(FewParts<Parts...>,
-                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
-  static_assert(too_many_or_all_parts<Parts...>,
-                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
-                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct ConcatIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct MultiplyIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class Body, class Shortcut>
-struct ResidualIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkPart<Body> && NetworkPart<Shortcut>,
-      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-      "Frozen of such parts");
-};
-
-template <int Count, class Part>
-struct RepeatIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1 && NetworkPart<Part>,
-                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
-                "Residual, Repeat or Frozen of layers");
-};
-
-template <class Body>
-struct FrozenIsSound {
-  static constexpr bool value = true;
-  static_assert(NetworkPart<Body>,
-                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
-};
-
-}  // namespace detail
-
-/// The parts one after another. Parameters of part i are named "i.…".
-/// The primary template is the error path.
-template <class... Parts>
-struct Sequential : detail::Composite {
-  static_assert(detail::SequentialIsSound<Parts...>::value);
-};
-
-template <class... Parts>
-  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
-struct Sequential<Parts...> : detail::Composite {
-};
-
-/// The branches on one input, their outputs joined along the channels: Inception's block.
-/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Concat : detail::Composite {
-  static_assert(detail::ConcatIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Concat<Branches...> : detail::Composite {};
-
-/// The branches on one input, their outputs multiplied element by element: a gate, as in
-/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
-/// Every branch must give the same shape. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Multiply : detail::Composite {
-  static_assert(detail::MultiplyIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Multiply<Branches...> : detail::Composite {};
-
-/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
-template <class Body, class Shortcut = Sequential<>>
-struct Residual : detail::Composite {
-  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
-};
-
-template <class Body, class Shortcut>
-  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
-struct Residual<Body, Shortcut> : detail::Composite {};
-
-/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
-/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
-/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
-template <class R>
-concept JoinRule = requires(std::span<Shape const> in) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::output(in) } -> std::same_as<Shape>;
-};
-
-namespace detail {
-
-template <class Branch>
-inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
-
-}  // namespace detail
-
-/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
-/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
-/// first.
-template <class L, class... Branches>
-concept JoinLayer = sizeof...(Branches) >= 2 && requires {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
-};
-
-namespace detail {
-
-template <class Rule, class... Branches>
-concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
-
-template <class Rule, class... Branches>
-struct JoinIsSound {
-  static constexpr bool value = true;
-  static_assert(JoinsBranches<Rule, Branches...>,
-                "Join<Rule, Branches...>: Rule must be a type with `name` and "
-                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
-                "`output(Shape, ...)` of as many shapes as there are branches");
-  static_assert(
-      !JoinsBranches<Rule, Branches...> ||
-          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
-      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
-      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
-};
-
-}  // namespace detail
-
-/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
-/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
-/// as ever.
-/// The primary template is the error path.
-template <class Rule, class... Branches>
-struct Join : detail::Composite {
-  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
-};
-
-template <class Rule, class... Branches>
-  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
-           sizeof...(Branches) >= 2)
-struct Join<Rule, Branches...> : detail::Composite {};
-
-/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
-/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
-/// them.
-///
-/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
-/// The primary template is the error path.
-template <int Count, class Part>
-struct Repeat : detail::Composite {
-  static_assert(detail::RepeatIsSound<Count, Part>::value);
-};
-
-template <int Count, class Part>
-  requires(Count >= 1 && NetworkPart<Part>)
-struct Repeat<Count, Part> : detail::Composite {};
-
-/// The network's input number Index, whatever stands before it: Input<1> of a network on
-/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
-/// have none any more (MeanOverTime).
-template <int Index>
-struct Input : detail::Composite {
-  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
-};
-
-/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
-/// tag names one value of a network; one that nobody uses costs nothing.
-///
-///   struct Memory;  // declared, and no more
-///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
-///
-/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
-/// both, the value goes from stage to stage together with what these hand on anyway, and its
-/// gradient comes back likewise, each stage adding what its own readers give.
-template <class Tag>
-struct Let : detail::Composite {};
-
-/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
-template <class Tag>
-struct Use : detail::Composite {};
-
-/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
-/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
-/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
-template <class W>
-struct Shares {
-  using shares = W;
-};
-
-namespace detail {
-
-template <class Option>
-inline constexpr bool is_shares = requires {
-  typename Option::shares;
-};
-
-// A base with the `shares` of the first option that has one.
-template <class... Options>
-struct SharesOf {};
-template <class First, class... Others>
-struct SharesOf<First, Others...> : SharesOf<Others...> {};
-template <class First, class... Others>
-  requires is_shares<First>
-struct SharesOf<First, Others...> {
-  using shares = typename First::shares;
-};
-
-}  // namespace detail
-
-/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
-/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
-template <class Body>
-struct Frozen : detail::Composite {
-  static_assert(detail::FrozenIsSound<Body>::value);
-};
-
-template <class Body>
-  requires NetworkPart<Body>
-struct Frozen<Body> : detail::Composite {
-};
-
-/// What goes into a network: `static constexpr Shape shape`, of one sample.
-template <class I>
-concept NetworkInput = requires {
-  { I::shape } -> std::convertible_to<Shape>;
-};
-
-namespace detail {
-
-template <class Input, class Body>
-struct NetworkHasParts {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
-      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
-};
-
-}  // namespace detail
-
-/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
-/// The primary template is the error path.
-template <class Input, class Body>
-struct Network {
-  using input = Vector<1>;
-  using body = Sequential<>;
-  static_assert(detail::NetworkHasParts<Input, Body>::value);
-};
-
-template <class Input, class Body>
-  requires(NetworkInput<Input>&& NetworkPart<Body>)
-struct Network<Input, Body> {
-  using input = Input;
-  using body = Body;
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-template <class... Types>
-struct TypeList {
-  static constexpr int size = sizeof...(Types);
-};
-
-namespace detail {
-
-template <class... A, class... B>
-constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
-  return {};
-}
-
-// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
-template <class L>
-struct Canonical {
-  using type = L;
-};
-template <class L>
-  requires requires { typename L::layer; }
-struct Canonical<L> {
-  using type = typename L::layer;
-};
-
-// Declared before use: each part of a composite may be any of the others.
-struct Flatten {
-  template <Layer L>
-  static TypeList<typename Canonical<L>::type> of(L const*);
-  template <class... Parts>
-    requires FewParts<Parts...>
-  static auto of(Sequential<Parts...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
-  }
-  template <class... Branches>
-  static auto of(Concat<Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
-  }
-  template <class... Branches>
-  static auto of(Multiply<Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
-  }
-  template <class Rule, class... Branches>
-    requires JoinsBranches<Rule, Branches...>
-  static auto of(Join<Rule, Branches...> const*) {
-    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
-           TypeList<typename Canonical<Rule>::type>{};
-  }
-  template <class Body, class Shortcut>
-  static auto of(Residual<Body, Shortcut> const*) {
-    return decltype(of(static_cast<Body const*>(nullptr))){} +
-           decltype(of(static_cast<Shortcut const*>(nullptr))){};
-  }
-  template <int Count, class Part>
-  static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
-    return decltype(of(static_cast<Part const*>(nullptr))){};
-  }
-  template <int Index>
-  static TypeList<> of(Input<Index> const*);
-  template <class Tag>
-  static TypeList<> of(Let<Tag> const*);
-  template <class Tag>
-  static TypeList<> of(Use<Tag> const*);
-  template <class Body>
-  static auto of(Frozen<Body> const*) {
-    return decltype(of(static_cast<Body const*>(nullptr))){};
-  }
-  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
-};
-
-template <std::size_t I, class Type>
-struct Indexed {
-  using type = Type;
-};
-
-template <class Indices, class List>
-struct IndexedList;
-
-template <std::size_t... I, class... Types>
-struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
-
-template <std::size_t I, class Type>
-Indexed<I, Type> pick(Indexed<I, Type> const*);
-
-}  // namespace detail
-
-/// The layer types of @p Part, in the order in which their nodes stand in the graph.
-template <class Part>
-using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
-
-/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
-template <class Net>
-struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
-                                       Leaves<typename Net::body>> {};
-
-/// The @p I-th layer type of a network.
-template <class Net, int I>
-using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
-    static_cast<LeafTable<Net> const*>(nullptr)))::type;
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Each node's op, or null: inputs, views, and nodes whose work another node's op or the engine
-/// itself does, have none.
-template <class Backend>
-using OpList = std::vector<OpPointer<Backend>>;
-
-namespace detail {
-
-/// own_op() of a node; `tiled` of one that joins statistics with other tiles.
-constexpr Dealt op_of(Node const& node) {
-  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
-}
-
-/// The type of the op of node @p N, which has one.
-template <class Device, class Backend, int N>
-constexpr auto select_op() {
-  constexpr Node const& node = Device::graph.node[N];
-  constexpr Dealt own = op_of(node);
-  if constexpr (node.kind == NodeKind::exchange) {
-    return std::type_identity<Op<TileExchange, Backend>>{};
-  } else if constexpr (node.kind == NodeKind::concat) {
-    return std::type_identity<Op<ConcatJoin, Backend>>{};
-  } else if constexpr (node.kind == NodeKind::add) {
-    return std::type_identity<Op<AddJoin, Backend>>{};
-  } else if constexpr (node.kind == NodeKind::multiply) {
-    return std::type_identity<Op<MultiplyJoin, Backend>>{};
-  } else if constexpr (node.kind == NodeKind::bias) {
-    return std::type_identity<Op<RowBias, Backend>>{};
-  } else {
-    constexpr int leaf = node.leaf;
-    using Own = Leaf<typename Device::Network, leaf>;
-    if constexpr (own == Dealt::rows) {
-      return std::type_identity<Op<typename Own::without_bias, Backend>>{};
-    } else if constexpr (own == Dealt::embedding || own == Dealt::vocabulary) {
-      return std::type_identity<Op<WordSlice<Own>, Backend>>{};
-    } else if constexpr (own == Dealt::tiled) {
-      return std::type_identity<Op<typename Own::synchronized, Backend>>{};
-    } else {
-      return std::type_identity<Op<Own, Backend>>{};
-    }
-  }
-}
-
-/// How node @p n of @p Device is called.
-template <class Device>
-constexpr OpCalls calls_of(int n) {
-  Node const& node = Device::graph.node[n];
-  bool const phased = phase_rule(node, Device::several_replicas).joins();
-  return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
-                 : phased                        ? OpWay::phased
-                                                 : OpWay::whole,
-          .input_gradient = Device::gives_input_gradient.of[n],
-          .weight_gradient = node.needs_gradient && node.parameters > 0 && !node.frozen};
-}
-
-/// The nodes of a graph by the types of their ops.
-template <int Nodes>
-struct OpGroups {
-  int of[static_cast<std::size_t>(Nodes)] = {};     ///< of a node: its group, or -1: it has no op
-  int count = 0;                                    ///< groups
-  int first[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: its first node
-  OpCalls calls[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: of all its nodes
-};
-
-template <class Device>
-constexpr auto group_ops() {
-  constexpr auto const& graph = Device::graph;
-  OpGroups<graph.nodes> groups;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    groups.of[n] = -1;
-    if (!node.computes() || node.exchanges_rows()) {
-      continue;
-    }
-    OpCalls const calls = calls_of<Device>(n);
-    int g = 0;
-    for (; g < groups.count; ++g) {
-      Node const& other = graph.node[groups.first[g]];
-      if (other.kind == node.kind && other.identity == node.identity &&
-          op_of(other) == op_of(node) && groups.calls[g].way == calls.way) {
-        break;
-      }
-    }
-    if (g == groups.count) {
-      groups.first[groups.count++] = n;
-      groups.calls[g] = calls;
-    }
-    groups.of[n] = g;
-    groups.calls[g].input_gradient = groups.calls[g].input_gradient || calls.input_gradient;
-    groups.calls[g].weight_gradient = groups.calls[g].weight_gradient || calls.weight_gradient;
-  }
-  return groups;
-}
-
-/// Worked out once a program.
-template <class Device>
-inline constexpr auto op_groups = group_ops<Device>();
-
-template <class Device, class Backend, int G>
-constexpr OpFactory<Backend> op_factory() {
-  using Own = typename decltype(select_op<Device, Backend, op_groups<Device>.first[G]>())::type;
-  static_assert(sizeof(Own) > 0);  // a layer without kernels says so here, in few lines
-  return make_op<Own, Backend, op_groups<Device>.calls[G]>;
-}
-
-template <class Device, class Backend, class Groups>
-struct OpFactories;
-template <class Device, class Backend, int... G>
-struct OpFactories<Device, Backend, std::integer_sequence<int, G...>> {
-  static constexpr OpFactory<Backend> of[] = {op_factory<Device, Backend, G>()..., nullptr};
-};
-
-}  // namespace detail
-
-/// How the ops of a device's nodes are made.
-template <class Backend>
-struct OpTypes {
-  OpFactory<Backend> const* make;  ///< of a group of nodes
-  int const* group;                ///< of each node, or -1: it has no op
-};
-
-template <class Device, class Backend>
-inline constexpr OpTypes<Backend> op_types{
-    detail::OpFactories<Device, Backend,
-                        std::make_integer_sequence<int, detail::op_groups<Device>.count>>::of,
-    detail::op_groups<Device>.of};
-
-/// What the ops of all nodes are prepared for; @p inputs has the shapes of the graph's edges.
-/// @param batch  samples in the largest microbatch
-TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
-                                           std::vector<Shape> const& inputs, int batch, int threads,
-                                           Slice const& slice);
-
-/// Prepares the ops of all nodes.
-/// @param slice  of layers that several ranks share, the rank's
-template <class Backend>
-TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend> const& types,
-                                     int batch, int threads, Slice const& slice,
-                                     typename Backend::Device& device) {
-  std::vector<Shape> inputs;
-  for (int e = 0; e < tables.graph.edges; ++e) {
-    inputs.push_back(tables.graph.node[tables.graph.source[e]].out);
-  }
-  OpList<Backend> ops;
-  int n = 0;
-  for (OpSetup const& setup : op_setups(tables, inputs, batch, threads, slice)) {
-    Node const& node = tables.graph.node[n];
-    int stage = 0;
-    while (tables.stages[static_cast<std::size_t>(stage)].last <= n) {
-      ++stage;
-    }
-    PhaseRule const rule = phase_rule(node, tables.several_replicas, stage);
-    int const group = types.group[n++];
-    ops.push_back(group < 0 ? nullptr : types.make[group](setup, device, rule));
-  }
-  return ops;
-}
-
-/// The memory that each node's op wants.
-template <class Backend>
-TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
-  std::vector<OpNeeds> needs;
-  for (OpPointer<Backend> const& op : ops) {
-    needs.push_back(op == nullptr ? OpNeeds{} : op->needs());
-  }
-  return needs;
-}
-
-/// Scratch memory of the greediest pass.
-TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs);
-/// Room for gradients that wait until their bucket is whole: for all of them, up to a size at which
-/// nothing more is won.
-TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-namespace detail {
-
-// The dropout that a norm computes; if there is none, a node without a rate.
-TANDEM_ONCE Node const& dropped(GraphView graph, Node const& norm) {
-  int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
-  bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
-                     graph.node[first].summed_by >= 0;
-  static constexpr Node none{};
-  return drops ? graph.node[first] : none;
-}
-
-TANDEM_ONCE MergedOutputs merged_into(GraphView graph, int leader) {
-  Node const& first = graph.node[leader];
-  MergedOutputs merged{.count = 0};
-  for (int n = leader; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    if (n == leader || (node.merged && node.home == leader)) {
-      merged.channels[merged.count] = node.out[0];
-      merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
-    }
-  }
-  return merged;
-}
-
-}  // namespace detail
-
-TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
-                                           std::vector<Shape> const& inputs, int batch, int threads,
-                                           Slice const& slice) {
-  GraphView const& graph = tables.graph;
-  std::vector<OpSetup> list;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    Node const& dropped = detail::dropped(graph, node);
-    list.push_back(
-        {.node = node,
-         .index = node.origin,
-         .inputs = inputs.data() + node.first_edge,
-         .batch = batch,
-         .threads = threads,
-         .wants_input_gradient = gives_input_gradient(graph, n),
-         .reproducible = tables.batching.reproducible,
-         .x_stride = node.edges > 0 ? stored_channels(graph, graph.source[node.first_edge]) : 0,
-         .y_stride = stored_channels(graph, n),
-         .merged = detail::merged_into(graph, n),
-         .absorbed_bias = node.absorbs < 0
-                              ? 0
-                              : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
-         .dropout = dropped.rate,
-         .dropout_index = dropped.origin,
-         // A rank that has several slices counts all slices of all ranks.
-         .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
-  }
-  return list;
-}
-
-TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs) {
-  std::int64_t most = 0;
-  for (OpNeeds const& need : needs) {
-    most = std::max(most, need.scratch_bytes);
-  }
-  return most;
-}
-
-TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs) {
-  constexpr std::int64_t enough = std::int64_t{32} << 20;
-  std::int64_t most = 0;
-  std::int64_t all = 0;
-  for (OpNeeds const& need : needs) {
-    most = std::max(most, need.staged_bytes);
-    all += need.staged_bytes;
-  }
-  return std::max(most, std::min(all, enough));
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/engine/rank/rank_core.hpp
-
-/// @file
-/// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
-/// actions, and compiled for a RankWay and not for each device of each program.
-
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/links/bucket_sums.hpp
-
-/// @file
-/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
-/// order or in a fixed one, by types. RowSums: how its GradientRows are.
-
-// ---- tandem/engine/memory/parameter_memory.hpp
-
-/// @file
-/// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
-/// the same for the host to read and write, as the user wrote the network.
-
-// ---- tandem/engine/links/no_part.hpp
-
-/// @file
-/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
-/// to do is nothing, and nothing of the part is compiled.
-
-namespace tandem {
-
-struct NoPart {
-  static constexpr bool comes_late = false;
-
-  NoPart(auto const&... /*arguments*/) {}
-
-  static void add(auto const&... /*arguments*/) {}
-  static void add_up(auto const&... /*arguments*/) {}
-  static void arrive(auto const&... /*arguments*/) {}
-  static void await(auto const&... /*arguments*/) {}
-  static void await_all(auto const&... /*arguments*/) {}
-  static void begin(auto const&... /*arguments*/) {}
-  static void begin_scatter(auto const&... /*arguments*/) {}
-  static void begin_step(auto const&... /*arguments*/) {}
-  static void bring_together(auto const&... /*arguments*/) {}
-  static void clear(auto const&... /*arguments*/) {}
-  static void end_scatter(auto const&... /*arguments*/) {}
-  static void exchange(auto const&... /*arguments*/) {}
-  static void forget() {}
-  static void gather(auto const&... /*arguments*/) {}
-  static void gather_rows(auto const&... /*arguments*/) {}
-  static void give_back(auto const&... /*arguments*/) {}
-  static void join_tree(auto const&... /*arguments*/) {}
-  static void keep(auto const&... /*arguments*/) {}
-  static void open(auto const&... /*arguments*/) {}
-  static void open_stage(auto const&... /*arguments*/) {}
-  static void run(auto const&... /*arguments*/) {}
-  static void settle(auto const&... /*arguments*/) {}
-  static void take_rows(auto const&... /*arguments*/) {}
-  static void use(auto const&... /*arguments*/) {}
-
-  [[nodiscard]] static constexpr bool arrived() { return true; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Batch>
-  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
-    return batch;
-  }
-  [[nodiscard]] static constexpr bool on() { return false; }
-  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
-  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
-  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
-  [[nodiscard]] static constexpr Slice slice() { return {}; }
-};
-
-}  // namespace tandem
-
 // ---- tandem/strategy/memory/row_gradient_size.hpp
 
 /// @file
@@ -13767,6 +12357,359 @@ class Tracer {
   std::optional<Stamp> origin_;
   std::deque<Entry> entries_;  // stamps keep their addresses
 };
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// A flat array of a model, in the order of the device's layout, and where its sum with the other
+/// model's goes: the same, or memory of its own.
+template <class P>
+struct ModelArray {
+  P* own = nullptr;
+  P* sum = nullptr;
+};
+
+/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
+///       the communication stream.
+template <class Backend, class Communicator>
+class PairSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Arrays = std::vector<ModelArray<P>>;
+
+  /// @param ends    RankEnds
+  /// @param tracer  outlives this, as @p tables do
+  template <class Ends>
+  PairSums(DeviceTables const& tables, Device& device, Ends const& ends, Tracer<Device>& tracer)
+      : tables_{tables}, pair_{ends.connect(ends.groups.of_pair(ends.rank))}, tracer_{&tracer} {
+    for (int stage = 0; stage < static_cast<int>(tables.stages.size()); ++stage) {
+      marks_.push_back(device.make_mark());
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  void begin(Device& device, Arrays const& arrays, int stage) {
+    ElementRange const own = tables_.trained(stage);
+    device.begin_on(device.communication);
+    for (ModelArray<P> const& array : arrays) {
+      add(device, array.own + own.begin, array.sum + own.begin, own.count());
+    }
+    device.mark_on(device.communication, mark(stage));
+  }
+
+  /// What is computed from now on reads the sum.
+  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
+
+  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
+  /// @param counts  whether this one does
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
+    ElementRange const own = tables_.trained(stage);
+    P* const weights = array.own + own.begin;
+    if (!counts) {
+      Verbs<Backend>::zero(device, weights, own.count());
+    }
+    device.begin_on(device.communication);
+    add(device, weights, weights, own.count());
+    device.mark_on(device.communication, mark(stage));
+    await(device, stage);
+  }
+
+ private:
+  using Mark = typename Device::Mark;
+  [[nodiscard]] Mark& mark(int stage) { return marks_[static_cast<std::size_t>(stage)]; }
+
+  void add(Device& device, P const* in, P* out, std::int64_t count) {
+    auto const size = static_cast<std::size_t>(count);
+    tracer_->collective(device, {"average"}, [&] {
+      pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
+                       device.communication, {"average"});
+    });
+  }
+
+  DeviceTables const& tables_;
+  Communicator pair_;  // with the device that has the other copies
+  Tracer<Device>* tracer_;
+  std::vector<Mark> marks_;  // of each local stage
+};
+
+/// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
+template <class Backend>
+class TwinSums {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+  using Arrays = std::vector<ModelArray<P>>;
+
+  TwinSums(DeviceTables const& tables, auto const&... /*arguments*/) : tables_{tables} {}
+
+  /// Sums once both stages have begun, in the place of each.
+  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
+    begun_ = (begun_ + 1) % 2;
+    if (begun_ != 0) {
+      return;
+    }
+    ElementRange const first = tables_.trained(0);
+    ElementRange const second = tables_.trained(1);
+    for (ModelArray<P> const& array : arrays) {
+      P* const sum = array.sum + first.begin;
+      if (array.sum != array.own) {
+        Verbs<Backend>::copy(device, array.own + first.begin, sum, first.count());
+      }
+      Verbs<Backend>::add(device, static_cast<P const*>(array.own + second.begin), sum,
+                          first.count());
+      Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
+    }
+  }
+  void await(Device& /*device*/, int /*stage*/) {}
+
+  /// @param both  whether the other copy counts, too
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
+    ElementRange const own = tables_.trained(stage);
+    ElementRange const other = tables_.trained(1 - stage);
+    P* const weights = array.own + own.begin;
+    if (!counts || both) {
+      Verbs<Backend>::copy(device, array.sum + other.begin, weights, own.count());
+    }
+    if (both) {
+      Verbs<Backend>::add(device, static_cast<P const*>(array.sum + own.begin), weights,
+                          own.count());
+    }
+  }
+
+ private:
+  DeviceTables const& tables_;
+  int begun_ = 0;  // stages, of two
+};
+
+/// mean[i] = half of sum[i], unless *stopped.
+template <class P>
+struct TakeMean {
+  P const* sum;
+  P* mean;
+  int const* stopped;
+
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (stopped == nullptr || *stopped == 0) {
+      mean[i] = sum[i] * P{0.5};
+    }
+  }
+};
+
+/// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
+/// stage. Where the two may differ between steps the sums have memory of their own.
+/// @tparam Sums  PairSums or TwinSums
+template <class Backend, class Sums>
+class ModelExchange {
+ public:
+  using P = typename Backend::Master;
+  using Device = typename Backend::Device;
+
+  /// @param memory   the rank's, which stays where it is
+  /// @param ends     RankEnds
+  /// @param states   of the optimizer
+  /// @param tracer   outlives this
+  template <class Ends>
+  ModelExchange(Device& device, ParameterMemory<Backend> const& memory, Ends const& ends,
+                int states, Tracer<Device>& tracer)
+      : tables_{memory.tables()},
+        sums_{tables_, device, ends, tracer},
+        buffer_{device, buffer_bytes(states)} {
+    for (int a = 0; a < arrays(states); ++a) {
+      P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
+      arrays_.push_back({own, has_buffer() ? buffer_.template as<P>() + a * trained() : own});
+    }
+  }
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
+
+  /// The same of all stages.
+  void begin_all(Device& device) {
+    each_stage([&](int stage) { begin(device, stage); });
+  }
+
+  /// What is computed from now on has the average, unless *stopped.
+  void await(Device& device, int stage, int const* stopped) {
+    sums_.await(device, stage);
+    ElementRange const own = tables_.trained(stage);
+    for (ModelArray<P> const& array : arrays_) {
+      take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
+    }
+  }
+
+  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
+  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
+  /// both ranks. Nothing where the two do not differ between steps.
+  void stand_in(Device& device, WhichModel which) {
+    if (has_buffer()) {
+      copy(device, weights().own, weights().sum);
+      kept_ = true;
+      each_stage([&](int stage) { stand_in(device, which, stage); });
+    }
+  }
+  void restore(Device& device) {
+    if (has_buffer() && std::exchange(kept_, false)) {
+      copy(device, weights().sum, weights().own);
+    }
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }
+
+ private:
+  // The weights, then the optimizer's states.
+  [[nodiscard]] bool has_buffer() const { return tables_.averaging.has_buffer(); }
+  [[nodiscard]] std::int64_t trained() const { return tables_.layout.trained; }
+  [[nodiscard]] int arrays(int states) const {
+    return 1 + (tables_.averaging.what == Averaged::weights_and_state ? states : 0);
+  }
+  [[nodiscard]] std::size_t buffer_bytes(int states) const {
+    return has_buffer() ? static_cast<std::size_t>(trained() * arrays(states)) * sizeof(P) : 0;
+  }
+  [[nodiscard]] ModelArray<P> const& weights() const { return arrays_.front(); }
+
+  // From the last part of the model to the first, as backward ends them: so on both ranks.
+  template <class F>
+  void each_stage(F const& f) const {
+    for (int part = tables_.map.parts() - 1; part >= 0; --part) {
+      for (int stage = 0; stage < static_cast<int>(tables_.stages.size()); ++stage) {
+        if (stage_of(stage).part == part) {
+          f(stage);
+        }
+      }
+    }
+  }
+
+  void copy(Device& device, P const* from, P* to) const {
+    Verbs<Backend>::copy(device, from, to, trained());
+  }
+  static void take_mean(Device& device, P const* sum, P* mean, std::int64_t count,
+                        int const* stopped) {
+    Verbs<Backend>::each(device, count, TakeMean<P>{sum, mean, stopped});
+  }
+
+  void stand_in(Device& device, WhichModel which, int stage) {
+    WhichModel const own_model = stage_of(stage).copy == 0 ? WhichModel::first : WhichModel::second;
+    bool const both = which == WhichModel::average;
+    bool const counts = both || which == own_model;
+    sums_.replace(device, weights(), stage, counts, both);
+    if (both) {
+      ElementRange const own = tables_.trained(stage);
+      P* const mean = weights().own + own.begin;
+      take_mean(device, mean, mean, own.count(), nullptr);
+    }
+  }
+
+  [[nodiscard]] LocalStage const& stage_of(int stage) const {
+    return tables_.stages[static_cast<std::size_t>(stage)];
+  }
+
+  DeviceTables const& tables_;
+  Sums sums_;
+  typename Backend::Buffer buffer_;
+  std::vector<ModelArray<P>> arrays_;
+  bool kept_ = false;  // the sums have a stand-in's own weights
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank_core.hpp
+
+/// @file
+/// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
+/// actions, and compiled for a RankWay and not for each device of each program.
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/links/bucket_sums.hpp
+
+/// @file
+/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
+/// order or in a fixed one, by types. RowSums: how its GradientRows are.
+
+// ---- tandem/comm/ordered.hpp
+
+/// @file
+/// Whether a communicator adds in a fixed order, and what an order costs where it does not.
+
+// ---- tandem/comm/share.hpp
+
+/// @file
+/// detail::share_of: the part of an array that one rank works on for all.
+
+namespace tandem::detail {
+
+/// A rank's share of @p count elements: whole cache lines, so that no two ranks write to one.
+struct Share {
+  std::size_t begin;
+  std::size_t end;
+};
+
+/// The size of all shares but those at the end, which may be smaller or empty.
+constexpr std::size_t share_size(int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const line = element_bytes < 64 ? 64 / element_bytes : 1;
+  auto const n = static_cast<std::size_t>(ranks);
+  return ((count + n - 1) / n + line - 1) / line * line;
+}
+
+constexpr Share share_of(int rank, int ranks, std::size_t count, std::size_t element_bytes) {
+  std::size_t const size = share_size(ranks, count, element_bytes);
+  std::size_t const begin = std::min(count, size * static_cast<std::size_t>(rank));
+  return {begin, std::min(count, begin + size)};
+}
+
+/// Whether two buffers have no byte in common.
+template <class T>
+bool disjoint(std::span<T const> a, std::span<T const> b) {
+  auto const from = reinterpret_cast<std::uintptr_t>(a.data());
+  auto const to = reinterpret_cast<std::uintptr_t>(b.data());
+  return from + a.size_bytes() <= to || to + b.size_bytes() <= from;
+}
+
+/// Whether two buffers of one size are the same elements or have none in common.
+template <class T>
+bool equal_or_disjoint(std::span<T const> a, std::span<T const> b) {
+  return a.data() == b.data() || disjoint(a, b);
+}
+
+/// Whether @p part is the @p rank -th of @p whole's equal parts, or not in it at all.
+template <class T>
+bool part_or_disjoint(int rank, std::span<T const> whole, std::span<T const> part) {
+  return part.data() == whole.data() + static_cast<std::size_t>(rank) * part.size() ||
+         disjoint(whole, part);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+/// Whether a communicator adds in an order fixed by rank. It says so by `ordered = true`; one that
+/// says nothing may add as it likes.
+template <class C>
+inline constexpr bool sums_in_order = [] {
+  if constexpr (requires { C::ordered; }) {
+    return bool{C::ordered};
+  } else {
+    return false;
+  }
+}();
+
+/// Bytes that all_reduce_ordered() needs between the ranks of a C for @p count elements: none where
+/// all_reduce() is ordered itself, else about (n - 1) / n of those of the elements.
+template <class C, class T>
+constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
+  if constexpr (sums_in_order<C>) {
+    return 0;
+  } else {
+    return static_cast<std::size_t>(ranks - 1) * detail::share_size(ranks, count, sizeof(T)) *
+           sizeof(T);
+  }
+}
 
 }  // namespace tandem
 
@@ -16246,38 +15189,6 @@ struct MemoryReport {
 
 namespace tandem {
 
-namespace detail {
-
-/// Of a graph's edges that carry an input of the network, in ascending order: which one, and to
-/// which stage.
-template <int Edges>
-struct EdgeInputs {
-  int count = 0;
-  int of[static_cast<std::size_t>(Edges + 1)] = {};
-  int stage[static_cast<std::size_t>(Edges + 1)] = {};
-  bool is_result = false;  ///< an input is the network's result
-
-  constexpr explicit EdgeInputs(GraphView graph) {
-    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        Node const& root = graph.node[root_of(graph, graph.source[e])];
-        if (root.kind == NodeKind::input) {
-          of[count] = root.input;
-          stage[count++] = node.stage;
-        }
-      }
-    }
-    is_result =
-        graph.result >= 0 && graph.node[root_of(graph, graph.result)].kind == NodeKind::input;
-  }
-};
-
-template <class Device>
-inline constexpr EdgeInputs<Device::graph.edges> edge_inputs{Device::graph};
-
-}  // namespace detail
-
 /// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
 /// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
 /// different ones.
@@ -16318,7 +15229,9 @@ class RankMemory : public ParameterMemory<Backend> {
                 {kept_.data(), recomputed_.data(), transient_.data()},
                 pointers(needs)},
         carried_{carried_bytes(needs)},
-        carries_all_{carries_all(needs)} {}
+        carries_all_{carries_all(needs)},
+        inputs_{edge_inputs(graph())},
+        result_is_input_{result_is_input(graph())} {}
   TANDEM_COLD ~RankMemory() {}  // defaulted, each unit would compile it
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
@@ -16350,17 +15263,14 @@ class RankMemory : public ParameterMemory<Backend> {
   /// Points every edge that carries the network's input number @p input to a node of stage
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
   /// whose table this is, too.
-  /// @tparam Device  the DeviceProgram
-  template <class Device>
   void set_input(int m, T const* x, int stage, int input = 0) {
-    static constexpr auto const& inputs = detail::edge_inputs<Device>;
     T const** const* const edge = tables_.input_edges(m);
-    for (int i = 0; i < inputs.count; ++i) {
-      if (inputs.of[i] == input && inputs.stage[i] == stage) {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].number == input && inputs_[i].stage == stage) {
         *edge[i] = x;
       }
     }
-    if constexpr (inputs.is_result) {
+    if (result_is_input_) {
       tables_.set_output(m, x);
     }
   }
@@ -16467,6 +15377,29 @@ class RankMemory : public ParameterMemory<Backend> {
     return all;
   }
 
+  /// An edge that carries an input of the network.
+  struct EdgeInput {
+    int number;  ///< of the input
+    int stage;   ///< to which it carries that
+  };
+  // In ascending order of edges.
+  [[nodiscard]] static TANDEM_COLD std::vector<EdgeInput> edge_inputs(GraphView const& graph) {
+    std::vector<EdgeInput> all;
+    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Node const& root = graph.node[root_of(graph, graph.source[e])];
+        if (root.kind == NodeKind::input) {
+          all.push_back({root.input, node.stage});
+        }
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] static TANDEM_COLD bool result_is_input(GraphView const& graph) {
+    return graph.result >= 0 && graph.node[root_of(graph, graph.result)].kind == NodeKind::input;
+  }
+
   PlanTask task_;
   MemoryPlan plan_;
   Buffer kept_;
@@ -16477,6 +15410,8 @@ class RankMemory : public ParameterMemory<Backend> {
   OperandTables<T, P> tables_;
   CarriedRows<Backend> carried_;
   bool carries_all_;
+  std::vector<EdgeInput> inputs_;
+  bool result_is_input_;
 };
 
 }  // namespace tandem
@@ -17032,6 +15967,27 @@ class RankLinks {
 /// @file
 /// SliceSums: what the ranks that have the slices of one model's layers, or tiles of its images,
 /// add up or exchange.
+
+// ---- tandem/ops/tile_message.hpp
+
+/// @file
+/// TileMessage: what the op of an exchange of pixels has for another rank, and wants of it. Such an
+/// op has begin_forward(operands, pass), which writes what is sent, finish_forward, which reads
+/// what has come, and the same of input_gradient; in between the engine sends its messages().
+
+namespace tandem {
+
+/// Either may be of no elements; both ends agree.
+template <class T>
+struct TileMessage {
+  int peer = 0;  ///< the number of its tile
+  T const* out = nullptr;
+  std::int64_t sent = 0;  ///< elements
+  T* in = nullptr;
+  std::int64_t received = 0;
+};
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -17995,6 +16951,1251 @@ struct BranchesOn {
 
 /// @file
 /// NodeStep: what a pass does where a node of a device stands, worked out once.
+
+// ---- tandem/engine/rank/op_list.hpp
+
+/// @file
+/// OpList: the prepared ops of a device's nodes; OpTypes: how they are made, of which only the
+/// types are compiled for each network.
+
+// ---- tandem/engine/rank/prepared_op.hpp
+
+/// @file
+/// PreparedOp: the op of a node, whatever its type. What runs an op's passes is compiled for that
+/// type, not for each network; phases are run one after another, with the other ranks.
+
+// ---- tandem/ops/concepts.hpp
+
+/// @file
+/// What the engine asks of a backend's kernels: of Verbs<Backend>, and of the ops of a network.
+///
+/// No op sees a communicator or allocates; `operands` and `pass` are what ops/op.hpp says. All
+/// queue their work in the order of the calls, and may return before it is done.
+
+// ---- tandem/runtime/concepts.hpp
+
+/// @file
+/// What the engine asks of a backend's types: the concepts ComputeDevice, DeviceBuffer and
+/// ComputeBackend.
+///
+/// What it asks of kernels, for arrays and for the layers of a network, is in ops/concepts.hpp. A
+/// stream is opaque to the engine: a device makes it, and a communicator queues on it.
+
+// ---- tandem/core/complete.hpp
+
+/// @file
+/// Complete: whether a type is defined and not named only.
+
+namespace tandem {
+
+/// A type that is defined; not one that is named only, as Cuda's are without <tandem/cuda.cuh>.
+/// Concepts that look at its members ask for this first, since the standard's would be ill-formed.
+template <class T>
+concept Complete = requires {
+  sizeof(T);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a concept calls a device's debug() with.
+struct AnyWait {
+  template <class D, class Mark>
+  void operator()(D& /*device*/, Mark const& /*mark*/) const {}
+};
+struct AnyAction {
+  void operator()() const {}
+};
+
+}  // namespace detail
+
+/// What one rank computes with, and the order between that and its streams. Made from a DeviceSpec
+/// on the rank's thread and used by that thread alone; neither copied nor moved.
+///
+/// Kernels run in the order of their calls. What is queued on a stream runs in the stream's order,
+/// beside them, but for what the verbs below say; on a device whose streams do their work at once
+/// most of them have nothing to do.
+///
+/// communication, scratch, scratch_bytes: data members. A stream, for collectives; memory for the
+///                    pass at work, which the engine sets once and ops read.
+/// make_stream():     one more stream, for a link to another rank: std::unique_ptr<Stream>.
+/// make_mark(), make_stamp(): a Mark, which is a place on a stream, and a Stamp, which is a time.
+/// begin_on(stream):  what is queued on it from now on comes after what has been computed so far.
+/// mark_on(stream, mark):  sets @p mark behind everything queued so far.
+/// await_on(stream, mark): what is computed from now on comes after the stream up to @p mark.
+/// stamp(stamp), stamp_on(stream, stamp): sets @p stamp when everything so far has been computed,
+///                    or is done on the stream. It keeps its address.
+/// microseconds(from, to): between two stamps of work that is done.
+/// finish():          waits until all that was computed so far is done.
+/// share_with(spec):  another rank's device of this process may reach this one's memory.
+/// debug(text, wait, f): does f(), one action, so that what fails in it is found in it and named by
+///                    @p text; @p wait(device, mark) blocks the caller, for a device that works on
+///                    its own.
+/// settle(stream):    after an error: nothing queued on it uses memory once the device's buffers
+///                    are gone.
+/// Cost: none of these but make_stream(), make_stamp(), finish(), debug() and settle() may allocate
+///       or block, since they are called in every step.
+template <class D, class Stream>
+concept ComputeDevice = Complete<D> && std::constructible_from<D, DeviceSpec const&> &&
+    std::movable<typename D::Mark> && std::movable<typename D::Stamp> &&
+    requires(D& device, Stream& stream, typename D::Mark& mark, typename D::Stamp& stamp,
+             typename D::Stamp const& done, DeviceSpec const& other, std::string const& text) {
+  { device.communication } -> std::same_as<Stream&>;
+  { device.scratch } -> std::same_as<std::byte*&>;
+  { device.scratch_bytes } -> std::same_as<std::int64_t&>;
+  { device.make_stream() } -> std::same_as<std::unique_ptr<Stream>>;
+  { device.make_mark() } -> std::same_as<typename D::Mark>;
+  { device.make_stamp() } -> std::same_as<typename D::Stamp>;
+  device.begin_on(stream);
+  device.mark_on(stream, mark);
+  device.await_on(stream, mark);
+  device.stamp(stamp);
+  device.stamp_on(stream, stamp);
+  { device.microseconds(done, done) } -> std::same_as<double>;
+  device.finish();
+  device.share_with(other);
+  device.debug(text, detail::AnyWait{}, detail::AnyAction{});
+  device.settle(stream);
+};
+
+/// Memory of a device: made from (device, bytes), zeros at first, freed by its destructor.
+///
+/// data():  its first byte, aligned for any element; null where it has 0 bytes.
+/// as<T>(): the same as a T*.
+/// bytes(): as asked for.
+/// Cost:    made before the first step, and by nothing in a step.
+/// @throws Error  the device has not so much memory; the message says how much was asked for
+template <class M, class D>
+concept DeviceBuffer = Complete<M> && std::constructible_from<M, D&, std::size_t> &&
+    requires(M const& memory) {
+  { memory.data() } -> std::same_as<std::byte*>;
+  { memory.template as<float>() } -> std::same_as<float*>;
+  { memory.bytes() } -> std::same_as<std::size_t>;
+};
+
+/// A kind of device with all that belongs to it, as a type that nobody makes an object of.
+///
+/// Scalar: of activations and their gradients.
+/// Master: of parameters, their gradients and the data that the user passes.
+/// Device, Buffer, Stream: as above.
+///
+/// It may have `static constexpr Rewrites rewrites` (graph/rewrites.hpp), where its ops do more
+/// than one layer at a time or store channels last, and `packs_weights = true`, where they keep
+/// parameters in layouts of their own. Where the host cannot read its memory it specialises, too,
+/// the Feed, StepSums, Update, StepRunner and ParameterMirror of engine/.
+template <class B>
+concept ComputeBackend = ComputeDevice<typename B::Device, typename B::Stream> &&
+    DeviceBuffer<typename B::Buffer, typename B::Device> && requires {
+  typename B::Scalar;
+  typename B::Master;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+/// What a concept calls Verbs::each() with.
+struct AnyFunctor {
+  TANDEM_HOST_DEVICE void operator()(std::int64_t /*i*/) const {}
+};
+
+template <class B>
+concept ReturnsSquares = requires(typename B::Device& device, typename B::Master const* p,
+                                  std::int64_t n) {
+  { Verbs<B>::sum_of_squares(device, p, n) } -> std::same_as<double>;
+};
+template <class B>
+concept WritesSquares = requires(typename B::Device& device, typename B::Master const* p,
+                                 std::int64_t n, double* result) {
+  Verbs<B>::sum_of_squares(device, p, n, result);
+};
+
+template <class O, class B>
+concept MadeFromSetup = std::constructible_from<O, OpSetup const&> ||
+    std::constructible_from<O, OpSetup const&, typename B::Device&>;
+
+}  // namespace detail
+
+/// Verbs<B>: what the engine does to flat arrays. T is B::Scalar, P is B::Master.
+///
+/// zero(device, y, n), copy(device, x, y, n), add(device, x, y, n): of P, and copy() of T as well.
+/// sum(device, in, k, y, n, rounding): y = in[0] + … + in[k - 1], of T; the list itself is the
+/// host's.
+/// each(device, n, functor): functor(i) for every i in [0, n), in any order.
+/// sum_of_squares(device, x, n): of P, in double and in an order that no number of threads changes;
+///                           a backend with an Update of its own may write it to a further
+///                           argument, a double* in the device's memory.
+/// Cost: each reads and writes its arrays once.
+///
+/// Where gradients travel in 16 bits it needs cast(device, x, y, n) as well, and zero() of doubles
+/// where statistics are added over replicas.
+template <class B>
+concept HasVerbs = (detail::ReturnsSquares<B> || detail::WritesSquares<B>)&&requires(
+    typename B::Device& device, typename B::Scalar const* t, typename B::Scalar* out,
+    typename B::Master const* p, typename B::Master* q, typename B::Scalar const* const* in,
+    std::int64_t n, int k) {
+  Verbs<B>::zero(device, q, n);
+  Verbs<B>::copy(device, p, q, n);
+  Verbs<B>::copy(device, t, out, n);
+  Verbs<B>::add(device, p, q, n);
+  Verbs<B>::sum(device, in, k, out, n, Rounding::each);
+  Verbs<B>::each(device, n, detail::AnyFunctor{});
+};
+
+/// What Operands are for a backend.
+template <class B>
+using OperandsOf = Operands<typename B::Scalar, typename B::Master>;
+
+/// An op of one node, made from its OpSetup, and from (OpSetup, Device&) where it prepares
+/// something on the device.
+///
+/// needs():  what memory it wants; asked once, when all ops are made.
+/// forward(operands, pass): y from x; saves what backward reads.
+/// Cost:     one pass over one microbatch; so the passes below.
+template <class O, class B>
+concept NodeOp = detail::MadeFromSetup<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  { op.needs() } -> std::same_as<OpNeeds>;
+  op.forward(operands, pass);
+};
+
+/// input_gradient(operands, pass): each wanted dx from dy, overwritten; the engine adds where a
+/// value has several readers. All ops have it but that of AddJoin, whose dx are dy itself; it is
+/// not called for a node whose inputs want no gradient.
+template <class O, class B>
+concept BackwardOp = NodeOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.input_gradient(operands, pass);
+};
+
+/// weight_gradient(operands, pass): of each parameter, overwritten, or added to where
+/// pass.accumulate; of a statistic what is averaged over the microbatches. After input_gradient().
+template <class O, class B>
+concept ParameterOp = BackwardOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.weight_gradient(operands, pass);
+};
+
+/// both_gradients(operands, pass): input_gradient() and weight_gradient() of one microbatch with
+/// less work than one by one. The engine calls it where nothing comes between them.
+template <class O, class B>
+concept JointOp = ParameterOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, Pass<typename B::Device> const& pass) {
+  op.both_gradients(operands, pass);
+};
+
+/// pack(operands, device): makes operands.packed from the parameters, whenever these have changed.
+template <class O, class B>
+concept PackingOp = NodeOp<O, B> &&
+    requires(O& op, OperandsOf<B> const& operands, typename B::Device& device) {
+  op.pack(operands, device);
+};
+
+/// An op whose passes are cut where ranks join what they have: ForwardPhases, InputGradientPhases
+/// and WeightGradientPhases, each Phases<...> of members of its own. The engine runs these in place
+/// of the whole passes where the axis has several ranks: of Axis::data in training, of Axis::tensor
+/// always.
+///
+/// A span that is joined is part of what the op saves, one that is gathered may be scratch.
+template <class O, class B>
+concept PhasedOp = ParameterOp<O, B> &&
+    O::ForwardPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+        O::InputGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>&&
+            O::WeightGradientPhases::template fit<O, OperandsOf<B>, Pass<typename B::Device>>;
+
+/// The op of a loss, made from the network's output shape and the largest microbatch.
+///
+/// scratch_bytes(): of Device::scratch that it wants.
+/// forward(pass, output, targets, loss): *loss, in the device's memory, becomes the sum over the
+///           samples, in their order.
+/// gradient(pass, output, targets, scale, dy): dy = scale times the gradient of that sum.
+template <class O, class L, class B>
+concept ComputesLoss = std::constructible_from<O, Shape, int> &&
+    requires(O& op, O const& same, Pass<typename B::Device> const& pass,
+             typename B::Scalar const* output, typename L::Target const* targets, double* loss,
+             double scale, typename B::Scalar* dy) {
+  { same.scratch_bytes() } -> std::same_as<std::int64_t>;
+  op.forward(pass, output, targets, loss);
+  op.gradient(pass, output, targets, scale, dy);
+};
+
+/// The op of a metric, made from the network's output shape. It may have scratch_bytes(batch).
+///
+/// count(pass, output, targets, sum): *sum, in the device's memory, becomes the sum over the
+///           samples.
+template <class O, class L, class B>
+concept CountsMetric = std::constructible_from<O, Shape> &&
+    requires(O& op, Pass<typename B::Device> const& pass, typename B::Scalar const* output,
+             typename L::Target const* targets, double* sum) {
+  op.count(pass, output, targets, sum);
+};
+
+}  // namespace tandem
+
+// ---- tandem/ops/phases.hpp
+
+/// @file
+/// Phases: a pass of an op cut where ranks join what they have.
+///
+/// An op still sees no communicator: it says, as types, what it computes and which numbers of it
+/// are joined over which axis of the mesh, and the engine does these one after another.
+
+namespace tandem {
+
+/// What a collective phase makes of the numbers of several ranks.
+enum class Joined : std::uint8_t { sum };
+
+/// @tparam Run  a member function of the op: (operands, pass); not called for a microbatch without
+///              samples
+template <auto Run>
+struct Compute {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    (op.*Run)(operands, pass);
+  };
+};
+
+/// The ranks along an axis join doubles of theirs, and all have the result in the same place.
+/// @tparam Data  a member function of the op: data(operands), in the device's memory, as many on
+///               each rank; a microbatch without samples has zeros there
+template <Axis A, Joined How, auto Data>
+struct Collective {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands) {
+    { (op.*Data)(operands) } -> std::same_as<std::span<double>>;
+  };
+};
+
+/// The ranks along an axis bring doubles together.
+/// @tparam Data  a member function of the op: data(operands, pass), in the device's memory: what
+///               each rank has, in their order and as many numbers of each, of which a rank has
+///               written its own
+template <Axis A, auto Data>
+struct Gather {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fits = requires(O& op, Operands const& operands, Pass const& pass) {
+    { (op.*Data)(operands, pass) } -> std::same_as<std::span<double>>;
+  };
+};
+
+/// What is done one after another.
+template <class... Phase>
+struct Phases {
+  template <class O, class Operands, class Pass>
+  static constexpr bool fit = (Phase::template fits<O, Operands, Pass> && ...);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What the phases of an op ask of a rank. What is computed from then on reads the result.
+template <class T>
+class PhaseHost {
+ public:
+  /// @p data becomes its sum over the replicas of a local stage.
+  virtual void join(std::span<double> data, int stage) = 0;
+  /// Each of the ranks that share layers has written its own part of @p data, and all get all.
+  virtual void gather(std::span<double> data) = 0;
+  /// @p data becomes its sum over the ranks that have tiles of the same images.
+  virtual void join_tiles(std::span<double> data) = 0;
+  /// Sends to other tiles, and has what they have sent.
+  virtual void exchange_tiles(std::span<TileMessage<T> const> messages) = 0;
+
+ protected:
+  ~PhaseHost() = default;
+};
+
+/// With which ranks the phases of a node's op join what they have.
+struct PhaseRule {
+  int stage = 0;          ///< the local stage of the node
+  bool always = false;    ///< an evaluation joins them, too
+  bool replicas = false;  ///< with those that have the same part of the model
+  bool tiles = false;     ///< with those that have the other tiles of its images
+
+  /// Whether there is anything to join.
+  [[nodiscard]] constexpr bool joins() const { return replicas || tiles; }
+};
+
+/// The rule of a node: a vocabulary that ranks share, or statistics that they have together.
+/// @param stage  its local stage
+constexpr PhaseRule phase_rule(Node const& node, bool several_replicas, int stage = 0) {
+  bool const shares_words = node.dealt == Dealt::vocabulary;
+  return {.stage = stage,
+          .always = shares_words,
+          .replicas = shares_words || (several_replicas && node.synchronizes),
+          .tiles = node.joins_tiles()};
+}
+
+/// How the passes of an op are run.
+enum class OpWay {
+  whole,     ///< one call each
+  phased,    ///< its phases, also of a microbatch without samples
+  exchange,  ///< of pixels: two calls, between which the engine sends what there is to send
+};
+
+/// What is called of the ops of one type: no more is compiled.
+struct OpCalls {
+  OpWay way = OpWay::whole;
+  bool input_gradient = false;
+  bool weight_gradient = false;
+};
+
+/// The op of one node, made for its largest microbatch.
+template <class Backend>
+class PreparedOp {
+ public:
+  using Device = typename Backend::Device;
+  using PassType = Pass<Device>;
+  using Host = PhaseHost<typename Backend::Scalar>;
+
+  PreparedOp(bool joins_gradients, bool packs_weights)
+      : gives_both{joins_gradients}, packs{packs_weights} {}
+  PreparedOp(PreparedOp const&) = delete;
+  PreparedOp& operator=(PreparedOp const&) = delete;
+  virtual ~PreparedOp() = default;
+
+  [[nodiscard]] virtual OpNeeds needs() = 0;
+  virtual void forward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  virtual void input_gradient(Host& host, OperandsOf<Backend> const& operands,
+                              PassType const& pass) = 0;
+  virtual void weight_gradient(Host& host, OperandsOf<Backend> const& operands,
+                               PassType const& pass) = 0;
+  virtual void both_gradients(OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  virtual void pack(OperandsOf<Backend> const& operands, Device& device) = 0;
+
+  bool const gives_both;  ///< see JointOp
+  bool const packs;       ///< see PackingOp
+};
+
+namespace detail {
+
+/// Runs the phases of one pass, in order.
+template <class O, class Backend>
+struct PhaseRun {
+  O& op;
+  PhaseRule const& rule;
+  PhaseHost<typename Backend::Scalar>& host;
+  OperandsOf<Backend> const& operands;
+  Pass<typename Backend::Device> const& pass;
+
+  template <class... Phase>
+  void operator()(Phases<Phase...> /*phases*/) const {
+    (run(Phase{}), ...);
+  }
+
+ private:
+  template <auto Run>
+  void run(Compute<Run> /*phase*/) const {
+    if (pass.batch > 0) {
+      std::invoke(Run, op, operands, pass);
+    }
+  }
+  template <Axis A, Joined How, auto Data>
+  void run(tandem::Collective<A, How, Data> /*phase*/) const {
+    static_assert(A == Axis::data && How == Joined::sum, "PhaseHost joins nothing else");
+    std::span<double> const data = std::invoke(Data, op, operands);
+    if (pass.batch == 0) {
+      Verbs<Backend>::zero(pass.device, data.data(), static_cast<std::int64_t>(data.size()));
+    }
+    if (rule.tiles) {
+      host.join_tiles(data);
+    }
+    if (rule.replicas) {
+      host.join(data, rule.stage);
+    }
+  }
+  template <Axis A, auto Data>
+  void run(Gather<A, Data> /*phase*/) const {
+    static_assert(A == Axis::tensor, "PhaseHost gathers along no other axis");
+    host.gather(std::invoke(Data, op, operands, pass));
+  }
+};
+
+}  // namespace detail
+
+/// A PreparedOp that calls an Op.
+template <class O, class Backend, OpCalls Calls>
+class OpOf final : public PreparedOp<Backend> {
+  using Base = PreparedOp<Backend>;
+  using typename Base::Device;
+  using typename Base::Host;
+  using typename Base::PassType;
+  using Own = OperandsOf<Backend>;
+  static constexpr OpWay way = Calls.way;
+  static constexpr bool joint = Calls.input_gradient && Calls.weight_gradient &&
+                                way == OpWay::whole &&
+                                requires(O & op, Own const& own, PassType const& pass) {
+    op.both_gradients(own, pass);
+  };
+  static constexpr bool packing = requires(O & op, Own const& own, Device& device) {
+    op.pack(own, device);
+  };
+
+ public:
+  TANDEM_COLD OpOf(OpSetup const& setup, Device& device, PhaseRule const& rule)
+      : Base{joint, packing}, rule_{rule}, op_{make(setup, device)} {}
+
+  [[nodiscard]] TANDEM_COLD OpNeeds needs() override { return op_.needs(); }
+
+  void forward(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (way == OpWay::exchange) {
+      op_.begin_forward(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_forward(own, pass);
+    } else {
+      if constexpr (way == OpWay::phased) {
+        if (rule_.always || pass.training) {
+          return phases(host, own, pass)(typename O::ForwardPhases{});
+        }
+      }
+      op_.forward(own, pass);
+    }
+  }
+  void input_gradient(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (!Calls.input_gradient) {
+      return;
+    } else if constexpr (way == OpWay::exchange) {
+      op_.begin_input_gradient(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_input_gradient(own, pass);
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::InputGradientPhases{});
+    } else {
+      op_.input_gradient(own, pass);
+    }
+  }
+  void weight_gradient(Host& host, Own const& own, PassType const& pass) override {
+    if constexpr (!Calls.weight_gradient) {
+      return;
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::WeightGradientPhases{});
+    } else {
+      op_.weight_gradient(own, pass);
+    }
+  }
+  void both_gradients(Own const& own, PassType const& pass) override {
+    if constexpr (joint) {
+      op_.both_gradients(own, pass);
+    }
+  }
+  void pack(Own const& own, Device& device) override {
+    if constexpr (packing) {
+      op_.pack(own, device);
+    }
+  }
+
+ private:
+  // Some ops need no device to be prepared.
+  TANDEM_COLD static O make(OpSetup const& setup, Device& device) {
+    if constexpr (std::is_constructible_v<O, OpSetup const&, Device&>) {
+      return O{setup, device};
+    } else {
+      return O{setup};
+    }
+  }
+  detail::PhaseRun<O, Backend> phases(Host& host, Own const& own, PassType const& pass) {
+    return {op_, rule_, host, own, pass};
+  }
+
+  PhaseRule rule_;
+  O op_;
+};
+
+template <class Backend>
+using OpPointer = std::unique_ptr<PreparedOp<Backend>>;
+
+/// Prepares the op of a node.
+template <class Backend>
+using OpFactory = OpPointer<Backend> (*)(OpSetup const&, typename Backend::Device&,
+                                         PhaseRule const&);
+
+template <class O, class Backend, OpCalls Calls>
+TANDEM_COLD OpPointer<Backend> make_op(OpSetup const& setup, typename Backend::Device& device,
+                                       PhaseRule const& rule) {
+  return std::make_unique<OpOf<O, Backend, Calls>>(setup, device, rule);
+}
+
+}  // namespace tandem
+
+// ---- tandem/graph/leaves.hpp
+
+/// @file
+/// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
+
+// ---- tandem/graph/network.hpp
+
+/// @file
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
+/// Use, and Network, which adds the input.
+///
+/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
+/// network a short name of its own, which keeps symbols and compiler messages short; do the same
+/// for blocks.
+
+namespace tandem {
+
+namespace detail {
+struct Composite {};  // base of everything below that is built from parts
+}  // namespace detail
+
+/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
+template <class P>
+concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
+
+namespace detail {
+
+// Concepts, because the second is not looked at where the first fails: a fold has its limits.
+template <class... Parts>
+concept FewParts = sizeof...(Parts) <= 256;
+template <class... Parts>
+concept AllParts = (NetworkPart<Parts> && ...);
+template <class... Parts>
+concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+template <class... Parts>
+inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
+
+// The sentences stand in types of their own: a composite at fault remains a part, so that what
+// holds it does not complain too.
+template <class... Parts>
+struct SequentialIsSound {
+  static constexpr bool value = true;
+  static_assert(FewParts<Parts...>,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+  static_assert(too_many_or_all_parts<Parts...>,
+                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
+                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct ConcatIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct MultiplyIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+struct ResidualIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <int Count, class Part>
+struct RepeatIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1 && NetworkPart<Part>,
+                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
+                "Residual, Repeat or Frozen of layers");
+};
+
+template <class Body>
+struct FrozenIsSound {
+  static constexpr bool value = true;
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+}  // namespace detail
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
+template <class... Parts>
+struct Sequential : detail::Composite {
+  static_assert(detail::SequentialIsSound<Parts...>::value);
+};
+
+template <class... Parts>
+  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
+struct Sequential<Parts...> : detail::Composite {
+};
+
+/// The branches on one input, their outputs joined along the channels: Inception's block.
+/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Concat : detail::Composite {
+  static_assert(detail::ConcatIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Concat<Branches...> : detail::Composite {};
+
+/// The branches on one input, their outputs multiplied element by element: a gate, as in
+/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
+/// Every branch must give the same shape. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Multiply : detail::Composite {
+  static_assert(detail::MultiplyIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Multiply<Branches...> : detail::Composite {};
+
+/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
+template <class Body, class Shortcut = Sequential<>>
+struct Residual : detail::Composite {
+  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
+};
+
+template <class Body, class Shortcut>
+  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
+struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
+/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
+/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
+template <class R>
+concept JoinRule = requires(std::span<Shape const> in) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::output(in) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Branch>
+inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
+
+}  // namespace detail
+
+/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
+/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
+/// first.
+template <class L, class... Branches>
+concept JoinLayer = sizeof...(Branches) >= 2 && requires {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
+
+template <class Rule, class... Branches>
+struct JoinIsSound {
+  static constexpr bool value = true;
+  static_assert(JoinsBranches<Rule, Branches...>,
+                "Join<Rule, Branches...>: Rule must be a type with `name` and "
+                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
+                "`output(Shape, ...)` of as many shapes as there are branches");
+  static_assert(
+      !JoinsBranches<Rule, Branches...> ||
+          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
+      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
+};
+
+}  // namespace detail
+
+/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
+/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
+/// as ever.
+/// The primary template is the error path.
+template <class Rule, class... Branches>
+struct Join : detail::Composite {
+  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
+};
+
+template <class Rule, class... Branches>
+  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
+           sizeof...(Branches) >= 2)
+struct Join<Rule, Branches...> : detail::Composite {};
+
+/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
+/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
+/// them.
+///
+/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
+/// The primary template is the error path.
+template <int Count, class Part>
+struct Repeat : detail::Composite {
+  static_assert(detail::RepeatIsSound<Count, Part>::value);
+};
+
+template <int Count, class Part>
+  requires(Count >= 1 && NetworkPart<Part>)
+struct Repeat<Count, Part> : detail::Composite {};
+
+/// The network's input number Index, whatever stands before it: Input<1> of a network on
+/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
+/// have none any more (MeanOverTime).
+template <int Index>
+struct Input : detail::Composite {
+  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
+};
+
+/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
+/// tag names one value of a network; one that nobody uses costs nothing.
+///
+///   struct Memory;  // declared, and no more
+///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
+///
+/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
+/// both, the value goes from stage to stage together with what these hand on anyway, and its
+/// gradient comes back likewise, each stage adding what its own readers give.
+template <class Tag>
+struct Let : detail::Composite {};
+
+/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
+template <class Tag>
+struct Use : detail::Composite {};
+
+/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
+/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
+/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
+template <class W>
+struct Shares {
+  using shares = W;
+};
+
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+
+// A base with the `shares` of the first option that has one.
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+}  // namespace detail
+
+/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
+/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
+template <class Body>
+struct Frozen : detail::Composite {
+  static_assert(detail::FrozenIsSound<Body>::value);
+};
+
+template <class Body>
+  requires NetworkPart<Body>
+struct Frozen<Body> : detail::Composite {
+};
+
+/// What goes into a network: `static constexpr Shape shape`, of one sample.
+template <class I>
+concept NetworkInput = requires {
+  { I::shape } -> std::convertible_to<Shape>;
+};
+
+namespace detail {
+
+template <class Input, class Body>
+struct NetworkHasParts {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkInput<Input> && NetworkPart<Body>,
+      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
+      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
+};
+
+}  // namespace detail
+
+/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+/// The primary template is the error path.
+template <class Input, class Body>
+struct Network {
+  using input = Vector<1>;
+  using body = Sequential<>;
+  static_assert(detail::NetworkHasParts<Input, Body>::value);
+};
+
+template <class Input, class Body>
+  requires(NetworkInput<Input>&& NetworkPart<Body>)
+struct Network<Input, Body> {
+  using input = Input;
+  using body = Body;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+template <class... Types>
+struct TypeList {
+  static constexpr int size = sizeof...(Types);
+};
+
+namespace detail {
+
+template <class... A, class... B>
+constexpr TypeList<A..., B...> operator+(TypeList<A...>, TypeList<B...>) {
+  return {};
+}
+
+// A layer under another name (`struct Conv3x3 : Conv2d<…> {}`) has the ops of the layer it is.
+template <class L>
+struct Canonical {
+  using type = L;
+};
+template <class L>
+  requires requires { typename L::layer; }
+struct Canonical<L> {
+  using type = typename L::layer;
+};
+
+// Declared before use: each part of a composite may be any of the others.
+struct Flatten {
+  template <Layer L>
+  static TypeList<typename Canonical<L>::type> of(L const*);
+  template <class... Parts>
+    requires FewParts<Parts...>
+  static auto of(Sequential<Parts...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Parts const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Concat<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class... Branches>
+  static auto of(Multiply<Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){});
+  }
+  template <class Rule, class... Branches>
+    requires JoinsBranches<Rule, Branches...>
+  static auto of(Join<Rule, Branches...> const*) {
+    return (TypeList<>{} + ... + decltype(of(static_cast<Branches const*>(nullptr))){}) +
+           TypeList<typename Canonical<Rule>::type>{};
+  }
+  template <class Body, class Shortcut>
+  static auto of(Residual<Body, Shortcut> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){} +
+           decltype(of(static_cast<Shortcut const*>(nullptr))){};
+  }
+  template <int Count, class Part>
+  static auto of(Repeat<Count, Part> const*) {  // its copies have the same layers
+    return decltype(of(static_cast<Part const*>(nullptr))){};
+  }
+  template <int Index>
+  static TypeList<> of(Input<Index> const*);
+  template <class Tag>
+  static TypeList<> of(Let<Tag> const*);
+  template <class Tag>
+  static TypeList<> of(Use<Tag> const*);
+  template <class Body>
+  static auto of(Frozen<Body> const*) {
+    return decltype(of(static_cast<Body const*>(nullptr))){};
+  }
+  static TypeList<> of(void const*);  // no part: has its sentence elsewhere
+};
+
+template <std::size_t I, class Type>
+struct Indexed {
+  using type = Type;
+};
+
+template <class Indices, class List>
+struct IndexedList;
+
+template <std::size_t... I, class... Types>
+struct IndexedList<std::index_sequence<I...>, TypeList<Types...>> : Indexed<I, Types>... {};
+
+template <std::size_t I, class Type>
+Indexed<I, Type> pick(Indexed<I, Type> const*);
+
+}  // namespace detail
+
+/// The layer types of @p Part, in the order in which their nodes stand in the graph.
+template <class Part>
+using Leaves = decltype(detail::Flatten::of(static_cast<Part const*>(nullptr)));
+
+/// The leaves of a network under a short name, for look-up by index in O(1) instantiations.
+template <class Net>
+struct LeafTable : detail::IndexedList<std::make_index_sequence<Leaves<typename Net::body>::size>,
+                                       Leaves<typename Net::body>> {};
+
+/// The @p I-th layer type of a network.
+template <class Net, int I>
+using Leaf = typename decltype(detail::pick<static_cast<std::size_t>(I)>(
+    static_cast<LeafTable<Net> const*>(nullptr)))::type;
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Each node's op, or null: inputs, views, and nodes whose work another node's op or the engine
+/// itself does, have none.
+template <class Backend>
+using OpList = std::vector<OpPointer<Backend>>;
+
+namespace detail {
+
+/// own_op() of a node; `tiled` of one that joins statistics with other tiles.
+constexpr Dealt op_of(Node const& node) {
+  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+}
+
+/// The type of the op of node @p N, which has one.
+template <class Device, class Backend, int N>
+constexpr auto select_op() {
+  constexpr Node const& node = Device::graph.node[N];
+  constexpr Dealt own = op_of(node);
+  if constexpr (node.kind == NodeKind::exchange) {
+    return std::type_identity<Op<TileExchange, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::concat) {
+    return std::type_identity<Op<ConcatJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::add) {
+    return std::type_identity<Op<AddJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::multiply) {
+    return std::type_identity<Op<MultiplyJoin, Backend>>{};
+  } else if constexpr (node.kind == NodeKind::bias) {
+    return std::type_identity<Op<RowBias, Backend>>{};
+  } else {
+    constexpr int leaf = node.leaf;
+    using Own = Leaf<typename Device::Network, leaf>;
+    if constexpr (own == Dealt::rows) {
+      return std::type_identity<Op<typename Own::without_bias, Backend>>{};
+    } else if constexpr (own == Dealt::embedding || own == Dealt::vocabulary) {
+      return std::type_identity<Op<WordSlice<Own>, Backend>>{};
+    } else if constexpr (own == Dealt::tiled) {
+      return std::type_identity<Op<typename Own::synchronized, Backend>>{};
+    } else {
+      return std::type_identity<Op<Own, Backend>>{};
+    }
+  }
+}
+
+/// How node @p n of @p Device is called.
+template <class Device>
+constexpr OpCalls calls_of(int n) {
+  Node const& node = Device::graph.node[n];
+  bool const phased = phase_rule(node, Device::several_replicas).joins();
+  return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
+                 : phased                        ? OpWay::phased
+                                                 : OpWay::whole,
+          .input_gradient = Device::gives_input_gradient.of[n],
+          .weight_gradient = node.needs_gradient && node.parameters > 0 && !node.frozen};
+}
+
+/// The nodes of a graph by the types of their ops.
+template <int Nodes>
+struct OpGroups {
+  int of[static_cast<std::size_t>(Nodes)] = {};     ///< of a node: its group, or -1: it has no op
+  int count = 0;                                    ///< groups
+  int first[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: its first node
+  OpCalls calls[static_cast<std::size_t>(Nodes)] = {};  ///< of a group: of all its nodes
+};
+
+template <class Device>
+constexpr auto group_ops() {
+  constexpr auto const& graph = Device::graph;
+  OpGroups<graph.nodes> groups;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    groups.of[n] = -1;
+    if (!node.computes() || node.exchanges_rows()) {
+      continue;
+    }
+    OpCalls const calls = calls_of<Device>(n);
+    int g = 0;
+    for (; g < groups.count; ++g) {
+      Node const& other = graph.node[groups.first[g]];
+      if (other.kind == node.kind && other.identity == node.identity &&
+          op_of(other) == op_of(node) && groups.calls[g].way == calls.way) {
+        break;
+      }
+    }
+    if (g == groups.count) {
+      groups.first[groups.count++] = n;
+      groups.calls[g] = calls;
+    }
+    groups.of[n] = g;
+    groups.calls[g].input_gradient = groups.calls[g].input_gradient || calls.input_gradient;
+    groups.calls[g].weight_gradient = groups.calls[g].weight_gradient || calls.weight_gradient;
+  }
+  return groups;
+}
+
+/// Worked out once a program.
+template <class Device>
+inline constexpr auto op_groups = group_ops<Device>();
+
+template <class Device, class Backend, int G>
+constexpr OpFactory<Backend> op_factory() {
+  using Own = typename decltype(select_op<Device, Backend, op_groups<Device>.first[G]>())::type;
+  static_assert(sizeof(Own) > 0);  // a layer without kernels says so here, in few lines
+  return make_op<Own, Backend, op_groups<Device>.calls[G]>;
+}
+
+template <class Device, class Backend, class Groups>
+struct OpFactories;
+template <class Device, class Backend, int... G>
+struct OpFactories<Device, Backend, std::integer_sequence<int, G...>> {
+  static constexpr OpFactory<Backend> of[] = {op_factory<Device, Backend, G>()..., nullptr};
+};
+
+}  // namespace detail
+
+/// How the ops of a device's nodes are made.
+template <class Backend>
+struct OpTypes {
+  OpFactory<Backend> const* make;  ///< of a group of nodes
+  int const* group;                ///< of each node, or -1: it has no op
+};
+
+template <class Device, class Backend>
+inline constexpr OpTypes<Backend> op_types{
+    detail::OpFactories<Device, Backend,
+                        std::make_integer_sequence<int, detail::op_groups<Device>.count>>::of,
+    detail::op_groups<Device>.of};
+
+/// What the ops of all nodes are prepared for; @p inputs has the shapes of the graph's edges.
+/// @param batch  samples in the largest microbatch
+TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
+                                           std::vector<Shape> const& inputs, int batch, int threads,
+                                           Slice const& slice);
+
+/// Prepares the ops of all nodes.
+/// @param slice  of layers that several ranks share, the rank's
+template <class Backend>
+TANDEM_COLD OpList<Backend> make_ops(DeviceTables const& tables, OpTypes<Backend> const& types,
+                                     int batch, int threads, Slice const& slice,
+                                     typename Backend::Device& device) {
+  std::vector<Shape> inputs;
+  for (int e = 0; e < tables.graph.edges; ++e) {
+    inputs.push_back(tables.graph.node[tables.graph.source[e]].out);
+  }
+  OpList<Backend> ops;
+  int n = 0;
+  for (OpSetup const& setup : op_setups(tables, inputs, batch, threads, slice)) {
+    Node const& node = tables.graph.node[n];
+    int stage = 0;
+    while (tables.stages[static_cast<std::size_t>(stage)].last <= n) {
+      ++stage;
+    }
+    PhaseRule const rule = phase_rule(node, tables.several_replicas, stage);
+    int const group = types.group[n++];
+    ops.push_back(group < 0 ? nullptr : types.make[group](setup, device, rule));
+  }
+  return ops;
+}
+
+/// The memory that each node's op wants.
+template <class Backend>
+TANDEM_COLD std::vector<OpNeeds> op_needs(OpList<Backend> const& ops) {
+  std::vector<OpNeeds> needs;
+  for (OpPointer<Backend> const& op : ops) {
+    needs.push_back(op == nullptr ? OpNeeds{} : op->needs());
+  }
+  return needs;
+}
+
+/// Scratch memory of the greediest pass.
+TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs);
+/// Room for gradients that wait until their bucket is whole: for all of them, up to a size at which
+/// nothing more is won.
+TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+namespace detail {
+
+// The dropout that a norm computes; if there is none, a node without a rate.
+TANDEM_ONCE Node const& dropped(GraphView graph, Node const& norm) {
+  int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
+  bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
+                     graph.node[first].summed_by >= 0;
+  static constexpr Node none{};
+  return drops ? graph.node[first] : none;
+}
+
+TANDEM_ONCE MergedOutputs merged_into(GraphView graph, int leader) {
+  Node const& first = graph.node[leader];
+  MergedOutputs merged{.count = 0};
+  for (int n = leader; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (n == leader || (node.merged && node.home == leader)) {
+      merged.channels[merged.count] = node.out[0];
+      merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
+    }
+  }
+  return merged;
+}
+
+}  // namespace detail
+
+TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
+                                           std::vector<Shape> const& inputs, int batch, int threads,
+                                           Slice const& slice) {
+  GraphView const& graph = tables.graph;
+  std::vector<OpSetup> list;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    Node const& dropped = detail::dropped(graph, node);
+    list.push_back(
+        {.node = node,
+         .index = node.origin,
+         .inputs = inputs.data() + node.first_edge,
+         .batch = batch,
+         .threads = threads,
+         .wants_input_gradient = gives_input_gradient(graph, n),
+         .reproducible = tables.batching.reproducible,
+         .x_stride = node.edges > 0 ? stored_channels(graph, graph.source[node.first_edge]) : 0,
+         .y_stride = stored_channels(graph, n),
+         .merged = detail::merged_into(graph, n),
+         .absorbed_bias = node.absorbs < 0
+                              ? 0
+                              : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
+         .dropout = dropped.rate,
+         .dropout_index = dropped.origin,
+         // A rank that has several slices counts all slices of all ranks.
+         .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
+  }
+  return list;
+}
+
+TANDEM_ONCE std::int64_t most_scratch(std::vector<OpNeeds> const& needs) {
+  std::int64_t most = 0;
+  for (OpNeeds const& need : needs) {
+    most = std::max(most, need.scratch_bytes);
+  }
+  return most;
+}
+
+TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs) {
+  constexpr std::int64_t enough = std::int64_t{32} << 20;
+  std::int64_t most = 0;
+  std::int64_t all = 0;
+  for (OpNeeds const& need : needs) {
+    most = std::max(most, need.staged_bytes);
+    all += need.staged_bytes;
+  }
+  return std::max(most, std::min(all, enough));
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -19958,11 +20159,14 @@ template <class Program, class Backend>
 using InputOf = std::conditional_t<(Program::network.node[0].limit > 0), std::int32_t,
                                    typename Backend::Master>;
 
-/// The input of @p Program of this number; of no shape where it has fewer.
+/// The input of @p network of this number; of no shape where it has fewer.
+constexpr Shape input_shape(GraphView network, int number) {
+  Node const& node = network.node[number];
+  return node.kind == NodeKind::input ? node.out : Shape{};
+}
 template <class Program>
 constexpr Shape input_shape(int number) {
-  Node const& node = Program::network.node[number];
-  return node.kind == NodeKind::input ? node.out : Shape{};
+  return input_shape(Program::network, number);
 }
 
 /// The batches of a program's steps. @tparam Device  DeviceProgram
@@ -20104,57 +20308,54 @@ class ChunkFeed {
   bool has_lengths_ = false;
 };
 
-/// Where microbatches come whole.
-struct NoChunkFeed {
-  NoChunkFeed(auto const&... /*arguments*/) {}
-  [[nodiscard]] static std::int64_t bytes() { return 0; }
-};
-
-/// What a Feed must have room for.
-struct FeedSizes {
+/// What a Feed is made for.
+struct FeedTask {
+  DeviceTables const& tables;       ///< outlive it
   std::int64_t samples = 0;         ///< of the largest shard
   Shape targets = vector_shape(1);  ///< of a sample
 };
 
-/// Whether arrays of @p shape are of another type, or in another order, than users have them.
+/// Whether some arrays are of another type, or in another order, than users have them.
+template <class Backend>
+inline constexpr bool has_border =
+    rewrites_of<Backend>().channels_last ||
+    !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+
+/// Whether those of @p shape are.
 template <class Backend>
 constexpr bool converts(Shape shape) {
-  bool const reorders = rewrites_of<Backend>().channels_last && shape.rank == 3 && shape[0] > 1 &&
-                        shape[1] * shape[2] > 1;
-  return reorders || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+  bool const is_image = shape.rank == 3 && shape[0] > 1 && shape[1] * shape[2] > 1;
+  return has_border<Backend> &&
+         (is_image || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>);
 }
 
 /// The primary template is for devices that read the caller's memory: nothing is copied unless the
 /// backend stores it otherwise, and a step is over when its last action is.
-template <class Program, class Backend, class Target>
+/// @tparam BatchType  StepBatch
+template <class Backend, class BatchType>
 class Feed {
  public:
+  using Batch = BatchType;
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
-  using In = InputOf<typename Program::Program, Backend>;
-  using Batch = StepBatch<P, Target, In>;
+  using In = typename Batch::Input;
+  using Target = typename Batch::TargetType;
   using Device = typename Backend::Device;
-  static constexpr Shape in = Program::Program::network.node[0].out;
-  static constexpr Shape second = input_shape<typename Program::Program>(1);
-  static constexpr Shape out = Program::Program::network.output().out;
-  static constexpr std::int64_t inputs = in.elements();
-  /// Whether the input are indices, which no backend stores otherwise.
-  static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
-  /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input =
-      Program::has_input && !takes_indices && converts<Backend>(in);
-  static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
-  /// Whether a pass has a chunk of each sequence, whose rows do not stand together in a batch.
-  static constexpr bool in_chunks = Program::Program::batching.chunks > 1;
-
-  Feed(Device& device, FeedSizes const& sizes)
-      : targets_{sizes.targets},
-        chunks_{sizes.samples, inputs, Program::Program::batching.chunks},
-        samples_{device, converts_input
-                             ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
+  Feed(Device& device, FeedTask const& task)
+      : tables_{task.tables},
+        targets_{task.targets},
+        in_{input_shape(tables_.network, 0)},
+        second_{input_shape(tables_.network, 1)},
+        out_{tables_.network.node[tables_.network.result].out},
+        in_chunks_{tables_.batching.chunks > 1},
+        converts_input_{tables_.has_input && !takes_indices && converts<Backend>(in_)},
+        converts_output_{converts<Backend>(out_)},
+        chunks_{in_chunks_ ? task.samples : 0, in_.elements(), tables_.batching.chunks},
+        samples_{device, converts_input_
+                             ? static_cast<std::size_t>(task.samples * in_.elements()) * sizeof(T)
                              : 0} {}
 
   /// Begins a step. @p batch is the global one, of which the rank has @p own.
@@ -20166,7 +20367,9 @@ class Feed {
     first_ = own.begin();
     from_ = batch.from;
     times_ = own.time();
-    time_ = times_[in];
+    time_ = times_[in_];
+    input_each_ = in_.elements(time_);
+    target_each_ = targets_.elements(times_[out_]);
     result_ = {};
   }
 
@@ -20179,48 +20382,46 @@ class Feed {
 
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
-    if constexpr (in_chunks) {
-      std::int64_t const at = (first_ - batch_.from) * time_;
-      chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
-                   batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
-    }
-    if constexpr (converts_input) {
-      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
-                            batch_.x + (first_ - batch_.from) * in.elements(time_),
+    if constexpr (takes_indices) {
+      if (in_chunks_) {
+        std::int64_t const at = (first_ - batch_.from) * time_;
+        chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
+                     batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
+      }
+    } else if constexpr (has_border<Backend>) {
+      if (!converts_input_) {
+        return;
+      }
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in_),
+                            batch_.x + (first_ - batch_.from) * input_each_,
                             samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (in_chunks) {
+    if (in_chunks_) {
       return reinterpret_cast<T const*>(chunks_.input(m));
-    } else if constexpr (takes_indices) {
-      return reinterpret_cast<T const*>(batch_.x + place(m) * in.elements(time_));
-    } else if constexpr (converts_input) {
-      return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
-    } else {
-      return batch_.x + place(m) * in.elements(time_);
     }
+    if (converts_input_) {
+      return samples_.template as<T>() + (m.first - first_) * input_each_;
+    }
+    return reinterpret_cast<T const*>(batch_.x + place(m) * input_each_);
   }
   /// The same of the second input, which are indices.
   [[nodiscard]] T const* second_input(Microbatch const& m) const {
-    return reinterpret_cast<T const*>(batch_.second.x + place(m) * second.elements(times_[second]));
+    return reinterpret_cast<T const*>(batch_.second.x +
+                                      place(m) * second_.elements(times_[second_]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    if constexpr (in_chunks) {
-      return chunks_.targets(m);
-    } else {
-      return batch_.targets + place(m) * targets_.elements(times_[out]);
-    }
+    return in_chunks_ ? chunks_.targets(m) : batch_.targets + place(m) * target_each_;
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    if constexpr (in_chunks) {
+    if (in_chunks_) {
       return chunks_.lengths(m);
-    } else {
-      return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
     }
+    return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
   }
 
   [[nodiscard]] std::int32_t const* second_lengths(Microbatch const& m) const {
@@ -20229,22 +20430,25 @@ class Feed {
 
   /// Of each of its samples, for a criterion; null where they are not wanted.
   [[nodiscard]] float* scores(Microbatch const& m) const {
-    std::int64_t const each = Program::Program::network.output().limit;
+    std::int64_t const each = tables_.network.node[tables_.network.result].limit;
     return batch_.scores != nullptr ? batch_.scores + m.first * each : nullptr;
   }
 
   /// Of each of its samples and rows of the first input, for an attention to these.
   [[nodiscard]] float* coverage(Microbatch const& m) const {
-    return batch_.coverage != nullptr ? batch_.coverage + m.first * in.elements() : nullptr;
+    return batch_.coverage != nullptr ? batch_.coverage + m.first * in_.elements() : nullptr;
   }
 
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
-    std::int64_t const outputs = out.elements(times_[out]);
+    std::int64_t const outputs = out_.elements(times_[out_]);
     P* const to = batch_.outputs + m.first * outputs;
-    if constexpr (converts_output) {
-      Border<Backend>::store(device, m.size, shape_of(out), y, to);
-    } else {
+    if constexpr (has_border<Backend>) {
+      if (converts_output_) {
+        return Border<Backend>::store(device, m.size, shape_of(out_), y, to);
+      }
+    }
+    if constexpr (std::is_same_v<T, P>) {
       Verbs<Backend>::copy(device, y, to, m.size * outputs);
     }
   }
@@ -20278,15 +20482,25 @@ class Feed {
     return shape;
   }
 
-  using InChunks = std::conditional_t<in_chunks, ChunkFeed<Target>, NoChunkFeed>;
+  // No backend stores indices otherwise.
+  static constexpr bool takes_indices = std::is_same_v<In, std::int32_t>;
 
+  DeviceTables const& tables_;
   Shape targets_;
-  InChunks chunks_;
+  Shape in_;
+  Shape second_;
+  Shape out_;
+  bool in_chunks_;        // of each sequence, whose rows do not stand together in a batch
+  bool converts_input_;   // the caller's elements are of another type, or in another order
+  bool converts_output_;  // likewise
+  ChunkFeed<Target> chunks_;
   typename Backend::Buffer samples_;
-  std::int64_t first_ = 0;  // of the rank's samples in the global batch
-  std::int64_t from_ = 0;   // the first sample of the global batch that this process has
-  Times times_{};           // rows of the step's samples
-  int time_ = 0;            // those of the first input
+  std::int64_t first_ = 0;        // of the rank's samples in the global batch
+  std::int64_t from_ = 0;         // the first sample of the global batch that this process has
+  Times times_{};                 // rows of the step's samples
+  int time_ = 0;                  // those of the first input
+  std::int64_t input_each_ = 0;   // elements of a sample
+  std::int64_t target_each_ = 0;  // likewise
   StepState state_{};
   Batch batch_{};
   StepResult result_{};
@@ -21754,6 +21968,23 @@ void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
 
 }  // namespace tandem
 
+// ---- tandem/engine/rank/step_slot.hpp
+
+/// @file
+/// StepSlot: what a rank has of one step that is at work: its data, its microbatches, its key.
+
+// ---- tandem/engine/rank/rank_parts.hpp
+
+/// @file
+/// RankProgram: what a rank is made of; RankParts: all that it allocates, in the order in which
+/// one part asks for the next.
+
+// ---- tandem/engine/rank/criterion.hpp
+
+/// @file
+/// Criterion: a network's loss and metric behind one interface, of which only the types of both are
+/// compiled for each trainer.
+
 // ---- tandem/ops/metrics.hpp
 
 /// @file
@@ -22433,109 +22664,205 @@ inline constexpr int metric_sums = std::max(1, MetricNames<M>::count);
 
 namespace tandem {
 
-/// The ops of all nodes, of the loss and of the metric, for microbatches of one largest size.
-template <class Program, class Backend, class LossType, class MetricType>
-class PreparedOps {
+/// For microbatches of one largest size. @tparam Target  of the loss
+template <class Backend, class Target>
+class Criterion {
  public:
-  static constexpr Shape output = Program::Program::network.output().out;
+  using T = typename Backend::Scalar;
+  using PassType = Pass<typename Backend::Device>;
 
-  /// @param slice  of layers that several ranks share, the rank's
-  PreparedOps(int largest_microbatch, int threads, Slice slice, typename Backend::Device& device)
-      : loss{output, largest_microbatch},
-        metric{output},
-        nodes_{make_ops(device_tables<Program>, op_types<Program, Backend>, largest_microbatch,
-                        threads, slice, device)},
-        needs_{op_needs(nodes_)},
-        largest_microbatch_{largest_microbatch} {}
+  Criterion() = default;
+  Criterion(Criterion const&) = delete;
+  Criterion& operator=(Criterion const&) = delete;
+  virtual ~Criterion() = default;
 
-  [[nodiscard]] OpList<Backend> const& nodes() const { return nodes_; }
+  [[nodiscard]] virtual std::int64_t scratch_bytes() = 0;
+  /// Writes a microbatch's sums: the loss, and behind it each metric.
+  virtual void sum(PassType const& pass, T const* output, Target const* targets, double* sums) = 0;
+  /// The gradient of the output.
+  /// @param scale  what the gradient of a sample's loss is multiplied by
+  virtual void gradient(PassType const& pass, T const* output, Target const* targets, double scale,
+                        T* gradient) = 0;
+};
 
-  /// What the op of each node asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return needs_; }
+/// What samples [first, first + size) count for in a mean, of @p targets with @p time rows each.
+template <class Target>
+using TargetWeight = double (*)(Target const* targets, int time, int first, int size);
 
-  /// What the greediest pass wants.
-  [[nodiscard]] std::int64_t scratch_bytes() const {
-    std::int64_t most = Program::has_result ? loss.scratch_bytes() : 0;
-    if constexpr (requires { metric.scratch_bytes(largest_microbatch_); }) {
-      most = std::max(most, metric.scratch_bytes(largest_microbatch_));
-    }
-    return std::max(most, most_scratch(needs_));
-  }
-
-  LossOp<LossType, Backend> loss;
-  MetricOpsOf<MetricType, LossType, Backend> metric;
-
- private:
-  OpList<Backend> nodes_;
-  std::vector<OpNeeds> needs_;
-  int largest_microbatch_;
+/// How a trainer's criterion is made, and what is known without it.
+template <class Backend, class Target>
+struct CriterionType {
+  std::unique_ptr<Criterion<Backend, Target>> (*make)(Shape output, int largest_microbatch);
+  Shape targets;  ///< of a sample
+  int metrics;    ///< sums of a microbatch besides its loss
+  /// What the loss is a mean over, where that is not the samples, and what metrics are means over,
+  /// where that is something else again; or null.
+  TargetWeight<Target> weight;
+  TargetWeight<Target> counted;
 };
 
 namespace detail {
 
-/// The device and behind it its ops, before the memory that they ask for.
-template <class Ops, class Backend, RankWay Way>
-struct RankOps : protected RankDevice<Backend, Way> {
-  TANDEM_COLD RankOps(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
-      : RankDevice<Backend, Way>{tables, options, std::move(plan)},
-        ops{options.largest_microbatch, options.device.threads, slice_of(tables, options),
-            this->device_of_rank} {}
+template <class Loss, class Metric, class Backend>
+class OwnCriterion final : public Criterion<Backend, typename Loss::Target> {
+  using Base = Criterion<Backend, typename Loss::Target>;
 
-  Ops ops;
+ public:
+  using typename Base::PassType;
+  using typename Base::T;
+  using Target = typename Loss::Target;
+
+  TANDEM_COLD OwnCriterion(Shape output, int largest_microbatch)
+      : loss_{output, largest_microbatch},
+        metric_{output},
+        largest_microbatch_{largest_microbatch} {}
+  TANDEM_COLD ~OwnCriterion() override = default;
+
+  [[nodiscard]] std::int64_t scratch_bytes() override {
+    std::int64_t most = loss_.scratch_bytes();
+    if constexpr (requires { metric_.scratch_bytes(largest_microbatch_); }) {
+      most = std::max<std::int64_t>(most, metric_.scratch_bytes(largest_microbatch_));
+    }
+    return most;
+  }
+  void sum(PassType const& pass, T const* output, Target const* targets, double* sums) override {
+    loss_.forward(pass, output, targets, sums);
+    metric_.count(pass, output, targets, sums + 1);
+  }
+  void gradient(PassType const& pass, T const* output, Target const* targets, double scale,
+                T* gradient) override {
+    loss_.gradient(pass, output, targets, scale, gradient);
+  }
+
+ private:
+  LossOp<Loss, Backend> loss_;
+  MetricOpsOf<Metric, Loss, Backend> metric_;
+  int largest_microbatch_;
+};
+
+template <class Loss, class Target = typename Loss::Target>
+constexpr TargetWeight<Target> weight_of() {
+  if constexpr (requires(Target const* targets) { Loss::weight({targets, 0}, 0, 0); }) {
+    return [](Target const* targets, int time, int first, int size) {
+      return Loss::weight({targets, time}, first, size);
+    };
+  } else {
+    return nullptr;
+  }
+}
+template <class Loss, class Target = typename Loss::Target>
+constexpr TargetWeight<Target> counted_of() {
+  if constexpr (requires(Target const* targets) { Loss::counted({targets, 0}, 0, 0); }) {
+    return [](Target const* targets, int time, int first, int size) {
+      return Loss::counted({targets, time}, first, size);
+    };
+  } else {
+    return nullptr;
+  }
+}
+
+template <class Loss, class Metric, class Backend>
+TANDEM_COLD std::unique_ptr<Criterion<Backend, typename Loss::Target>> make_criterion(
+    Shape output, int largest_microbatch) {
+  return std::make_unique<OwnCriterion<Loss, Metric, Backend>>(output, largest_microbatch);
+}
+
+}  // namespace detail
+
+/// @param output  of the network
+template <class Loss, class Metric, class Backend>
+constexpr CriterionType<Backend, typename Loss::Target> criterion_type(Shape output) {
+  return {.make = detail::make_criterion<Loss, Metric, Backend>,
+          .targets = targets_shape<Loss>(output),
+          .metrics = metric_sums<Metric>,
+          .weight = detail::weight_of<Loss>(),
+          .counted = detail::counted_of<Loss>()};
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Network, strategy, loss and metric as values.
+template <class Backend, class Target>
+struct RankProgram {
+  DeviceTables const& tables;
+  OpTypes<Backend> const& ops;
+  CriterionType<Backend, Target> criterion;
+};
+
+/// @tparam Device  a DeviceProgram
+template <class Device, class Backend, class Loss, class Metric>
+inline constexpr RankProgram<Backend, typename Loss::Target> rank_program{
+    device_tables<Device>, op_types<Device, Backend>,
+    criterion_type<Loss, Metric, Backend>(Device::Program::network.output().out)};
+
+namespace detail {
+
+/// The device and behind it its ops, before the memory that they ask for.
+template <class Backend, class Target, RankWay Way>
+struct RankOps : protected RankDevice<Backend, Way> {
+  TANDEM_COLD RankOps(RankProgram<Backend, Target> const& own, RankOptions const& options,
+                      RankPlan plan)
+      : RankDevice<Backend, Way>{own.tables, options, std::move(plan)},
+        program{own},
+        ops{make_ops(own.tables, own.ops, options.largest_microbatch, options.device.threads,
+                     slice_of(options), this->device_of_rank)},
+        needs_of_ops{op_needs(ops)},
+        criterion{own.criterion.make(own.tables.network.node[own.tables.network.result].out,
+                                     options.largest_microbatch)} {}
+
+  RankOps(RankOps const&) = delete;
+  RankOps& operator=(RankOps const&) = delete;
+  TANDEM_COLD ~RankOps() {}  // defaulted, each unit would compile it
+
+  /// What the greediest pass wants.
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    return std::max(program.tables.has_result ? criterion->scratch_bytes() : 0,
+                    most_scratch(needs_of_ops));
+  }
+
+  RankProgram<Backend, Target> const& program;
+  OpList<Backend> ops;
+  std::vector<OpNeeds> needs_of_ops;
+  std::unique_ptr<Criterion<Backend, Target>> criterion;
 
  private:
   // Known before there are communicators.
-  [[nodiscard]] Slice slice_of(DeviceTables const& tables, RankOptions const& options) const {
-    Mesh const mesh = tables.mesh_of(this->plan_of_rank.batching.replicas);
-    return {mesh.coordinate(options.rank, Axis::tensor), tables.slices};
+  [[nodiscard]] Slice slice_of(RankOptions const& options) const {
+    Mesh const mesh = program.tables.mesh_of(this->plan_of_rank.batching.replicas);
+    return {mesh.coordinate(options.rank, Axis::tensor), program.tables.slices};
   }
 };
 
 }  // namespace detail
 
-/// @tparam ProgramType  a DeviceProgram
-template <class ProgramType, class Backend, class LossType, class MetricType, class Communicator,
-          RankWay Way = rank_way<ProgramType, Backend, Communicator>()>
+/// @tparam CoreType  RankCore
+template <class CoreType, class TargetType>
 struct RankParts final
-    : public detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>, Backend, Way>,
-      public RankCore<Backend, Communicator, Way> {
-  using Program = ProgramType;
-  using Loss = LossType;
-  using Whole = typename Program::Program;
-  using WithOps =
-      detail::RankOps<PreparedOps<ProgramType, Backend, LossType, MetricType>, Backend, Way>;
-  using Core = RankCore<Backend, Communicator, Way>;
+    : public detail::RankOps<typename CoreType::Backend, TargetType, CoreType::way>,
+      public CoreType {
+  using Core = CoreType;
+  using Target = TargetType;
+  using Backend = typename Core::Backend;
+  using Ops = detail::RankOps<Backend, Target, Core::way>;
   using typename Core::Branching;
   using typename Core::Pairs;
-  static_assert(Program::places.count() == 1 || !Core::Memory::mixed,
-                "there is one copy of rounded parameters");
-  static_assert(!Whole::post_validated || !Core::Memory::mixed,
-                "rounded parameters would have to be taken back with the others");
 
+  /// @param own        outlives this
   /// @param rank_plan  what it does in a step
-  TANDEM_COLD RankParts(RankOptions const& options, RankPlan rank_plan,
-                        RankEnds<Communicator> const& ends)
-      : WithOps{device_tables<Program>, options, std::move(rank_plan)},
+  TANDEM_COLD RankParts(RankProgram<Backend, Target> const& own, RankOptions const& options,
+                        RankPlan rank_plan, RankEnds<typename Core::Communicator> const& ends)
+      : Ops{own, options, std::move(rank_plan)},
         Core{*this,
-             device_tables<Program>,
+             own.tables,
              options,
-             {this->ops.nodes(), this->ops.needs(), this->ops.scratch_bytes(),
-              staged_bytes(this->ops.needs()), metric_sums<MetricType>},
+             {this->ops, this->needs_of_ops, this->scratch_bytes(),
+              staged_bytes(this->needs_of_ops), own.criterion.metrics},
              ends} {}
-
-  /// Of one step's data on this rank.
-  [[nodiscard]] FeedSizes feed_sizes(RankOptions const& options) const {
-    return {.samples = this->samples_of(options),
-            .targets = targets_shape<LossType>(Whole::network.output().out)};
-  }
 };
 
 }  // namespace tandem
-
-// ---- tandem/engine/rank/step_slot.hpp
-
-/// @file
-/// StepSlot: what a rank has of one step that is at work: its data, its microbatches, its key.
 
 namespace tandem {
 
@@ -22553,30 +22880,36 @@ struct SlotState {
 
 /// A rank in lockstep with the others has one, one of an asynchronous pipeline as many as there are
 /// steps that have microbatches there at once.
-/// @tparam Parts  RankParts
-template <class Parts>
+/// @tparam PartsType  RankParts
+/// @tparam BatchType  StepBatch
+template <class PartsType, class BatchType>
 struct StepSlot : SlotState {
-  using Backend = typename Parts::Backend;
-  using Whole = typename Parts::Whole;
-  using Loss = typename Parts::Loss;
-  using Target = typename Loss::Target;
-  using Batch = StepBatchOf<typename Parts::Program, Backend, Loss>;
-  using FeedType = Feed<typename Parts::Program, Backend, Target>;
+  using Parts = PartsType;
+  using Batch = BatchType;
+  using Target = typename Parts::Target;
+  using FeedType = Feed<typename Parts::Backend, Batch>;
+  using PassType = typename Parts::PassType;
 
   TANDEM_COLD StepSlot(Parts& parts, RankOptions const& options)
       : SlotState{.microbatches = parts.microbatches(options),
                   .groups_clip = clips_apart(options.groups),
-                  .weighs_targets = weighs},
-        feed{parts.device, parts.feed_sizes(options)} {
+                  .weighs_targets = parts.program.criterion.weight != nullptr},
+        program{parts.program},
+        output{program.tables.network.node[program.tables.network.result].out},
+        feed{parts.device,
+             {.tables = program.tables,
+              .samples = parts.samples_of(options),
+              .targets = program.criterion.targets}} {
     state = feed.state();
     result = feed.result();
+    passes_.reserve(static_cast<std::size_t>(microbatches.passes()));
   }
 
   /// Begins a step on the rank's samples of @p all.
   void begin(Parts& parts, StepState const& given, Batch const& all, bool training,
              auto const& wait) {
-    Batch const batch = parts.slices.given(all, network.output().limit);
-    bool const has_source = batch.position <= 0 || !reads_two<Whole>();
+    Batch const batch = parts.slices.given(all, limit());
+    bool const has_source = batch.position <= 0 || !program.tables.reads_two;
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
@@ -22586,14 +22919,23 @@ struct StepSlot : SlotState {
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
-           .exchanges = training && Whole::averaging.takes_place(given.step),
+           .exchanges = training && averaging().takes_place(given.step),
            .clips = training && (groups_clip || given.clip_norm > 0.0 || scaled != nullptr)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
     feed.begin(parts.device, weighed(given, batch), batch, microbatches, wait);
   }
-  /// What is queued first.
-  void load(Parts& parts) { feed.load(parts.device, microbatches); }
+  /// What is queued first. From now on the step has passes.
+  void load(Parts& parts) {
+    feed.load(parts.device, microbatches);
+    if (PassKey const now = pass_key(); passes_.empty() || now != passes_key_) {
+      passes_key_ = now;
+      passes_.clear();
+      for (int m = 0; m < microbatches.passes(); ++m) {
+        passes_.push_back(make_pass(parts, microbatches[m]));
+      }
+    }
+  }
 
   /// What the gradient of a sample's loss is multiplied by, as far as the host knows it.
   [[nodiscard]] double loss_scale(Microbatch const& own) const {
@@ -22607,612 +22949,121 @@ struct StepSlot : SlotState {
 
   /// Over how many samples the loss of microbatch @p own is a mean: those of its model.
   [[nodiscard]] int samples_of(Microbatch const& own) const {
-    return Whole::averaging.keeps_two() ? microbatches.total_of_copy(own) : key.samples;
+    return averaging().keeps_two() ? microbatches.total_of_copy(own) : key.samples;
   }
 
-  [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
-    float* coverage = nullptr;
-    if constexpr (requires { feed.coverage(own); }) {
-      coverage = feed.coverage(own);
+  /// The pass over microbatch @p m, at any stage.
+  [[nodiscard]] PassType const& pass(int m) const { return passes_[static_cast<std::size_t>(m)]; }
+
+  RankProgram<typename Parts::Backend, Target> const& program;
+  Shape output;  ///< of the network
+  FeedType feed;
+
+ private:
+  // Of a device that works behind the host's back, the host does not know the last step's verdict.
+  static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
+
+  // What the passes of a step depend on: its key, and where the first one's data are.
+  struct PassKey {
+    StepKey key{};
+    std::array<void const*, 5> data{};
+
+    friend bool operator==(PassKey const&, PassKey const&) = default;
+  };
+  [[nodiscard]] PassKey pass_key() const {
+    Microbatch const& first = microbatches[0];
+    PassKey all{key, {feed.lengths(first), feed.second_lengths(first)}};
+    if constexpr (requires { feed.coverage(first); }) {
+      all.data[2] = feed.coverage(first);
     }
-    return {.device = parts.device,
-            .batch = own.size,
-            .first_sample = own.first,
-            .share = static_cast<double>(own.size) / samples_of(own),
-            .state = state,
-            .training = key.training,
-            .accumulate = own.adds,
-            .time = own.time.of[0],
-            .lengths = feed.lengths(own),
-            .position = own.position >= 0 ? own.position : key.position,
-            .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
-            .coverage = coverage,
-            .other_time = own.time.of[1],
-            .other_lengths = feed.second_lengths(own)};
-  }
-  /// The same where the network's result is made, for a criterion.
-  [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
-    auto all = pass(parts, own);
-    if constexpr (weighs) {
-      int const copy = microbatches.copy_of(own);
-      all.row_scale =
-          key.training && scaled != nullptr ? &scaled->row_scale[copy] : &state->row_scale[copy];
-    }
-    if constexpr (!host_knows_scale) {
-      all.loss_scale = key.training && scaled != nullptr ? &scaled->now.scale : nullptr;
-    }
-    if constexpr (is_criterion) {
-      all.targets = key.targets ? feed.targets(own) : nullptr;
-      all.scores = feed.scores(own);
+    if (result_node().criterion) {
+      all.data[3] = key.targets ? feed.targets(first) : nullptr;
+      all.data[4] = feed.scores(first);
     }
     return all;
   }
 
-  FeedType feed;
+  [[nodiscard]] PassType make_pass(Parts& parts, Microbatch const& own) const {
+    PassType pass{
+        .device = parts.device,
+        .batch = own.size,
+        .first_sample = own.first,
+        .share = static_cast<double>(own.size) / samples_of(own),
+        .state = state,
+        .training = key.training,
+        .accumulate = own.adds,
+        .time = own.time.of[0],
+        .lengths = feed.lengths(own),
+        .position = own.position >= 0 ? own.position : key.position,
+        .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
+        .other_time = own.time.of[1],
+        .other_lengths = feed.second_lengths(own)};
+    if constexpr (requires { feed.coverage(own); }) {
+      pass.coverage = feed.coverage(own);
+    }
+    if (program.tables.has_result) {
+      set_criterion(pass, own);
+    }
+    return pass;
+  }
+  // What the last layer needs where it is a criterion, and the loss.
+  void set_criterion(PassType& pass, Microbatch const& own) const {
+    bool const is_scaled = key.training && scaled != nullptr;
+    if (weighs_targets) {
+      int const copy = microbatches.copy_of(own);
+      pass.row_scale = is_scaled ? &scaled->row_scale[copy] : &state->row_scale[copy];
+    }
+    if constexpr (!host_knows_scale) {
+      pass.loss_scale = is_scaled ? &scaled->now.scale : nullptr;
+    }
+    if constexpr (std::is_same_v<Target, std::int32_t>) {  // as those of a criterion's rows are
+      if (result_node().criterion) {
+        pass.targets = key.targets ? feed.targets(own) : nullptr;
+        pass.scores = feed.scores(own);
+      }
+    }
+  }
 
- private:
-  static constexpr bool weighs = requires(Target const* targets) {
-    Loss::weight({targets, 0}, 0, 0);
-  };
-  static constexpr auto const& network = Whole::network;
-  // Of a device that works behind the host's back, the host does not know the last step's verdict.
-  static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
-  static constexpr bool is_criterion = network.output().criterion;
+  [[nodiscard]] Averaging const& averaging() const { return program.tables.averaging; }
+  [[nodiscard]] Node const& result_node() const {
+    return program.tables.network.node[program.tables.network.result];
+  }
+  [[nodiscard]] std::int64_t limit() const { return result_node().limit; }
 
-  static constexpr int rows_of(int input, int given) {
-    Shape const shape = input_shape<Whole>(input);
+  [[nodiscard]] int rows_of(int input, int given) const {
+    Shape const shape = input_shape(program.tables.network, input);
     return given > 0 || !shape.timed ? given : shape[0];
   }
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
   [[nodiscard]] StepState weighed(StepState own, Batch const& batch) const {
-    if constexpr (weighs) {
-      if (batch.targets != nullptr) {
-        int const time = key.time[network.output().out];
-        auto const weight = [&](int first, int size) {
-          return Loss::weight({batch.targets, time}, first, size);
-        };
-        double counts[2] = {};
-        if constexpr (Whole::averaging.keeps_two()) {
-          microbatches.each_of_all(
-              [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
-          own.targets = counts[0] + counts[1];
-        } else {  // in the order of the samples, which no strategy changes
-          own.targets = counts[0] = counts[1] = weight(0, batch.size);
-        }
-        for (int copy = 0; copy < 2; ++copy) {
-          own.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
-        }
-        own.counted = own.targets;
-        if constexpr (requires { Loss::counted({batch.targets, time}, 0, 0); }) {
-          own.counted = Loss::counted({batch.targets, time}, 0, batch.size);
-        }
-      }
+    if (!weighs_targets || batch.targets == nullptr) {
+      return own;
     }
+    int const time = key.time[output];
+    auto const weight = [&](int first, int size) {
+      return program.criterion.weight(batch.targets, time, first, size);
+    };
+    double counts[2] = {};
+    if (averaging().keeps_two()) {
+      microbatches.each_of_all(
+          [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
+      own.targets = counts[0] + counts[1];
+    } else {  // in the order of the samples, which no strategy changes
+      own.targets = counts[0] = counts[1] = weight(0, batch.size);
+    }
+    for (int copy = 0; copy < 2; ++copy) {
+      own.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
+    }
+    own.counted = program.criterion.counted != nullptr
+                      ? program.criterion.counted(batch.targets, time, 0, batch.size)
+                      : own.targets;
     return own;
   }
-};
 
-}  // namespace tandem
-
-// ---- tandem/engine/rank/walk.hpp
-
-/// @file
-/// walk: a rank's loop over its row of actions; at_stage: from a stage's number, known when a rank
-/// runs, to its index, known to the compiler.
-
-namespace tandem {
-
-/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
-/// run_other(action). Whether the row goes on.
-template <class Rank>
-TANDEM_INLINE bool act(Action action, Rank& rank) {
-  if (action.kind == ActionKind::forward) {
-    rank.run_forward(action);
-  } else if (action.kind == ActionKind::backward) {
-    rank.run_backward(action);
-  } else {
-    return rank.run_other(action);
-  }
-  return true;
-}
-
-/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
-/// backward, which nearly all actions are, are told apart here, others elsewhere.
-template <class Rank>
-void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
-  for (;; ++next) {
-    std::uint64_t const word = pack(*next);
-    progress.store(word, std::memory_order_relaxed);
-    if (!act(unpack_action(word), rank)) {  // read once
-      return;
-    }
-  }
-}
-
-/// The same with @p f called for each action, for traces and for debugging.
-template <class F>
-void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
-  for (; next->kind != ActionKind::end; ++next) {
-    progress.store(pack(*next), std::memory_order_relaxed);
-    f(*next);
-  }
-}
-
-/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
-template <class Program, class F>
-TANDEM_INLINE void at_stage(int id, F const& f) {
-  if constexpr (Program::stages.count == 1) {
-    f(std::integral_constant<int, 0>{});
-  } else {
-    [&]<int... S>(std::integer_sequence<int, S...>) {
-      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
-             ...);
-    }
-    (std::make_integer_sequence<int, Program::stages.count>{});
-  }
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// Whether one of nodes [first, last) of a device joins statistics with those of other replicas.
-template <class Program>
-constexpr bool synchronizes(int first, int last) {
-  bool any = false;
-  for (int n = first; n < last; ++n) {
-    any = any || (Program::several_replicas && Program::graph.node[n].synchronizes);
-  }
-  return any;
-}
-
-/// The passes of local stage @p S, with their messages' memory, the input, and the loss.
-/// @tparam Parts  RankParts
-template <class Parts, int S>
-struct MicrobatchPasses {
-  using Program = typename Parts::Program;
-  using Slot = StepSlot<Parts>;
-  using Table = typename Parts::Table;
-  static constexpr LocalStage stage = Program::stages.stage[S];
-  static constexpr bool has_second =
-      input_shape<typename Parts::Whole>(1).valid();  ///< of the network
-  static constexpr bool in_chunks = Parts::Whole::batching.chunks > 1;
-  /// Whether a sequence may come in pieces.
-  static constexpr bool is_timed =
-      input_shape<typename Parts::Whole>(0).timed || input_shape<typename Parts::Whole>(1).timed;
-  /// Whether its passes are called for a microbatch without samples, too.
-  static constexpr bool synchronizes = tandem::synchronizes<Program>(stage.first, stage.last);
-
-  /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
-  TANDEM_INLINE static void forward(Parts& parts, Slot& slot, int m, Table const& table, int t) {
-    Microbatch const& own = slot.microbatches[m];
-    auto const pass = pass_of(parts, slot, own);
-    parts.links.await(parts.device, ActionKind::forward, stage.id, slot.key.training, own.chunk);
-    if constexpr (stage.has_input) {
-      parts.memory.template set_input<Program>(t, slot.feed.input(own), stage.id);
-      if constexpr (has_second) {
-        parts.memory.template set_input<Program>(t, slot.feed.second_input(own), stage.id, 1);
-      }
-    }
-    bool const generates = is_timed && pass.position >= 0 && !pass.is_chunk();
-    if (generates) {
-      parts.memory.carry(t, own.first - slot.microbatches.begin());
-    }
-    auto const operands = [&](int n) -> auto& { return parts.memory.operands(t, n); };
-    if constexpr (Parts::Whole::stateful) {
-      if (!generates) {
-        parts.states.point(stage.id, own.first - slot.microbatches.begin(), pass.training,
-                           operands);
-      }
-    }
-    if constexpr (in_chunks) {
-      parts.chunks.point(
-          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
-            return parts.memory.operands(t - before, n);
-          });
-    }
-    begin_pass(parts);
-    parts.forward(pass, table, stage);
-    if (generates) {
-      parts.memory.carry_nothing(t);
-    }
-    if constexpr (stage.has_result) {
-      if (slot.key.targets) {
-        auto const* const targets = slot.feed.targets(own);
-        auto const& of_output = output_pass(pass);
-        parts.ops.loss.forward(of_output, table.output, targets, parts.sums.loss(m));
-        parts.ops.metric.count(of_output, table.output, targets, parts.sums.metric(m));
-      }
-      if (slot.key.outputs) {
-        slot.feed.store(parts.device, table.output, own);
-      }
-    }
-  }
-
-  /// Takes part in what the replicas do together, without samples.
-  static void forward_empty(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
-    if (synchronizes && slot.key.training) {
-      begin_pass(parts);
-      parts.forward(slot.pass(parts, own), table, stage);
-    } else {
-      go_through(parts, PassDirection::forward);
-    }
-  }
-
-  template <BackwardPart Which = BackwardPart::whole>
-  static void backward(Parts& parts, Slot& slot, Microbatch const& own, Table const& table) {
-    if (own.size == 0 && !synchronizes) {
-      if (Which == BackwardPart::input_gradient) {
-        go_through(parts, PassDirection::backward);
-      } else {
-        finish_empty(parts, own);
-      }
-      return;
-    }
-    auto const pass = pass_of(parts, slot, own);
-    if constexpr (in_chunks) {
-      parts.chunks.go_back(stage.id, Which == BackwardPart::weight_gradient, pass.position,
-                           pass.position + pass.time, pass.rows_in_all);
-    }
-    if (Which != BackwardPart::weight_gradient && own.size > 0) {
-      parts.links.await(parts.device, ActionKind::backward, stage.id, true, own.chunk);
-      if constexpr (stage.has_result && stage.needs_gradient) {
-        parts.ops.loss.gradient(output_pass(pass), table.output, slot.feed.targets(own),
-                                slot.loss_scale(own), table.loss_gradient);
-      }
-    }
-    if constexpr (stage.needs_gradient) {
-      if (Which != BackwardPart::input_gradient) {
-        parts.gradients.open(parts.device, parts.memory, stage.id);
-      }
-      begin_pass(parts);
-      parts.backward(pass, table, stage, Which, own.finishes);
-    }
-  }
-
- private:
-  // Where a rank gathers parameters, with and without samples.
-  static void begin_pass(Parts& parts) {
-    if constexpr (Program::sharded_parameters) {
-      parts.shares.begin_pass();
-    }
-  }
-  static void go_through(Parts& parts, PassDirection direction) {
-    begin_pass(parts);
-    bool const forward = direction == PassDirection::forward;
-    for (int i = 0; i < stage.last - stage.first; ++i) {
-      use_parameters(parts, forward ? stage.first + i : stage.last - 1 - i, direction);
-    }
-  }
-
-  static auto pass_of(Parts& parts, Slot const& slot, Microbatch const& own) {
-    if constexpr (stage.has_result) {
-      return slot.criterion_pass(parts, own);
-    } else {
-      return slot.pass(parts, own);
-    }
-  }
-
-  // As the network's output sees it: with the time of its own clock.
-  template <class Pass>
-  static decltype(auto) output_pass(Pass const& pass) {
-    constexpr int clock = Program::Program::network.output().out.clock;
-    if constexpr (clock != 0) {
-      return pass.on_clock(clock);
-    } else {
-      return (pass);
-    }
-  }
-
-  // A shard without samples contributes zeros, and still takes part in every collective.
-  static void finish_empty(Parts& parts, Microbatch const& own) {
-    parts.gradients.open(parts.device, parts.memory, stage.id);
-    begin_pass(parts);
-    for (int end = stage.last; end > stage.first;) {
-      int begin = end - 1;
-      while (begin > stage.first &&
-             Program::segments.of[begin - 1] == Program::segments.of[end - 1]) {
-        --begin;
-      }
-      for (int n = begin; n < end && Program::segments.of[begin] >= 0; ++n) {
-        use_parameters(parts, n, PassDirection::forward);
-      }
-      for (int n = end - 1; n >= begin; --n) {
-        use_parameters(parts, n, PassDirection::backward);
-        if (Program::layout.closes[n] >= 0) {
-          parts.finish_empty_bucket(Program::layout.closes[n], own.adds, own.finishes);
-        }
-      }
-      end = begin;
-    }
-  }
-  static void use_parameters(Parts& parts, int n, PassDirection direction) {
-    if constexpr (Program::sharded_parameters) {
-      parts.use_parameters(n, direction);
-    }
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/rank/stepped_body.hpp
-
-/// @file
-/// SteppedBody: a Rank without its ops, a loop over its row of actions. All memory is allocated by
-/// the constructor, but for the boxes of messages, each made when it is first used; a step
-/// allocates nothing, looks up nothing, and calls virtually what does an action. Libraries do as
-/// they like: each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and
-/// so may OpenMP.
-
-// ---- tandem/engine/rank/ahead_run.hpp
-
-/// @file
-/// AheadRun: a rank of a PostValidated schedule at work on a stream of steps, up to the first
-/// backward pass of the next one ahead of others.
-
-// ---- tandem/engine/rank/updates.hpp
-
-/// @file
-/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
-/// at once and kept together. UndoCopy: what they change, as it was before.
-
-// ---- tandem/engine/links/model_exchange.hpp
-
-/// @file
-/// ModelExchange: how the ranks that have the same parts of two models average them.
-
-namespace tandem {
-
-/// A flat array of a model, in the order of the device's layout, and where its sum with the other
-/// model's goes: the same, or memory of its own.
-template <class P>
-struct ModelArray {
-  P* own = nullptr;
-  P* sum = nullptr;
-};
-
-/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
-///       the communication stream.
-template <class Backend, class Communicator>
-class PairSums {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Arrays = std::vector<ModelArray<P>>;
-
-  /// @param ends    RankEnds
-  /// @param tracer  outlives this, as @p tables do
-  template <class Ends>
-  PairSums(DeviceTables const& tables, Device& device, Ends const& ends, Tracer<Device>& tracer)
-      : tables_{tables}, pair_{ends.connect(ends.groups.of_pair(ends.rank))}, tracer_{&tracer} {
-    for (int stage = 0; stage < static_cast<int>(tables.stages.size()); ++stage) {
-      marks_.push_back(device.make_mark());
-    }
-  }
-
-  /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, Arrays const& arrays, int stage) {
-    ElementRange const own = tables_.trained(stage);
-    device.begin_on(device.communication);
-    for (ModelArray<P> const& array : arrays) {
-      add(device, array.own + own.begin, array.sum + own.begin, own.count());
-    }
-    device.mark_on(device.communication, mark(stage));
-  }
-
-  /// What is computed from now on reads the sum.
-  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
-
-  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
-  /// @param counts  whether this one does
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
-    ElementRange const own = tables_.trained(stage);
-    P* const weights = array.own + own.begin;
-    if (!counts) {
-      Verbs<Backend>::zero(device, weights, own.count());
-    }
-    device.begin_on(device.communication);
-    add(device, weights, weights, own.count());
-    device.mark_on(device.communication, mark(stage));
-    await(device, stage);
-  }
-
- private:
-  using Mark = typename Device::Mark;
-  [[nodiscard]] Mark& mark(int stage) { return marks_[static_cast<std::size_t>(stage)]; }
-
-  void add(Device& device, P const* in, P* out, std::int64_t count) {
-    auto const size = static_cast<std::size_t>(count);
-    tracer_->collective(device, {"average"}, [&] {
-      pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
-                       device.communication, {"average"});
-    });
-  }
-
-  DeviceTables const& tables_;
-  Communicator pair_;  // with the device that has the other copies
-  Tracer<Device>* tracer_;
-  std::vector<Mark> marks_;  // of each local stage
-};
-
-/// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
-template <class Backend>
-class TwinSums {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Arrays = std::vector<ModelArray<P>>;
-
-  TwinSums(DeviceTables const& tables, auto const&... /*arguments*/) : tables_{tables} {}
-
-  /// Sums once both stages have begun, in the place of each.
-  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
-    begun_ = (begun_ + 1) % 2;
-    if (begun_ != 0) {
-      return;
-    }
-    ElementRange const first = tables_.trained(0);
-    ElementRange const second = tables_.trained(1);
-    for (ModelArray<P> const& array : arrays) {
-      P* const sum = array.sum + first.begin;
-      if (array.sum != array.own) {
-        Verbs<Backend>::copy(device, array.own + first.begin, sum, first.count());
-      }
-      Verbs<Backend>::add(device, static_cast<P const*>(array.own + second.begin), sum,
-                          first.count());
-      Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
-    }
-  }
-  void await(Device& /*device*/, int /*stage*/) {}
-
-  /// @param both  whether the other copy counts, too
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
-    ElementRange const own = tables_.trained(stage);
-    ElementRange const other = tables_.trained(1 - stage);
-    P* const weights = array.own + own.begin;
-    if (!counts || both) {
-      Verbs<Backend>::copy(device, array.sum + other.begin, weights, own.count());
-    }
-    if (both) {
-      Verbs<Backend>::add(device, static_cast<P const*>(array.sum + own.begin), weights,
-                          own.count());
-    }
-  }
-
- private:
-  DeviceTables const& tables_;
-  int begun_ = 0;  // stages, of two
-};
-
-/// mean[i] = half of sum[i], unless *stopped.
-template <class P>
-struct TakeMean {
-  P const* sum;
-  P* mean;
-  int const* stopped;
-
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    if (stopped == nullptr || *stopped == 0) {
-      mean[i] = sum[i] * P{0.5};
-    }
-  }
-};
-
-/// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
-/// stage. Where the two may differ between steps the sums have memory of their own.
-/// @tparam Sums  PairSums or TwinSums
-template <class Backend, class Sums>
-class ModelExchange {
- public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-
-  /// @param memory   the rank's, which stays where it is
-  /// @param ends     RankEnds
-  /// @param states   of the optimizer
-  /// @param tracer   outlives this
-  template <class Ends>
-  ModelExchange(Device& device, ParameterMemory<Backend> const& memory, Ends const& ends,
-                int states, Tracer<Device>& tracer)
-      : tables_{memory.tables()},
-        sums_{tables_, device, ends, tracer},
-        buffer_{device, buffer_bytes(states)} {
-    for (int a = 0; a < arrays(states); ++a) {
-      P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
-      arrays_.push_back({own, has_buffer() ? buffer_.template as<P>() + a * trained() : own});
-    }
-  }
-
-  /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
-
-  /// The same of all stages.
-  void begin_all(Device& device) {
-    each_stage([&](int stage) { begin(device, stage); });
-  }
-
-  /// What is computed from now on has the average, unless *stopped.
-  void await(Device& device, int stage, int const* stopped) {
-    sums_.await(device, stage);
-    ElementRange const own = tables_.trained(stage);
-    for (ModelArray<P> const& array : arrays_) {
-      take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
-    }
-  }
-
-  /// Both copies of each stage get the weights of one model, or the average, for an evaluation;
-  /// restore() gives them back their own, also after a stand_in() that threw. The same calls on
-  /// both ranks. Nothing where the two do not differ between steps.
-  void stand_in(Device& device, WhichModel which) {
-    if (has_buffer()) {
-      copy(device, weights().own, weights().sum);
-      kept_ = true;
-      each_stage([&](int stage) { stand_in(device, which, stage); });
-    }
-  }
-  void restore(Device& device) {
-    if (has_buffer() && std::exchange(kept_, false)) {
-      copy(device, weights().sum, weights().own);
-    }
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }
-
- private:
-  // The weights, then the optimizer's states.
-  [[nodiscard]] bool has_buffer() const { return tables_.averaging.has_buffer(); }
-  [[nodiscard]] std::int64_t trained() const { return tables_.layout.trained; }
-  [[nodiscard]] int arrays(int states) const {
-    return 1 + (tables_.averaging.what == Averaged::weights_and_state ? states : 0);
-  }
-  [[nodiscard]] std::size_t buffer_bytes(int states) const {
-    return has_buffer() ? static_cast<std::size_t>(trained() * arrays(states)) * sizeof(P) : 0;
-  }
-  [[nodiscard]] ModelArray<P> const& weights() const { return arrays_.front(); }
-
-  // From the last part of the model to the first, as backward ends them: so on both ranks.
-  template <class F>
-  void each_stage(F const& f) const {
-    for (int part = tables_.map.parts() - 1; part >= 0; --part) {
-      for (int stage = 0; stage < static_cast<int>(tables_.stages.size()); ++stage) {
-        if (stage_of(stage).part == part) {
-          f(stage);
-        }
-      }
-    }
-  }
-
-  void copy(Device& device, P const* from, P* to) const {
-    Verbs<Backend>::copy(device, from, to, trained());
-  }
-  static void take_mean(Device& device, P const* sum, P* mean, std::int64_t count,
-                        int const* stopped) {
-    Verbs<Backend>::each(device, count, TakeMean<P>{sum, mean, stopped});
-  }
-
-  void stand_in(Device& device, WhichModel which, int stage) {
-    WhichModel const own_model = stage_of(stage).copy == 0 ? WhichModel::first : WhichModel::second;
-    bool const both = which == WhichModel::average;
-    bool const counts = both || which == own_model;
-    sums_.replace(device, weights(), stage, counts, both);
-    if (both) {
-      ElementRange const own = tables_.trained(stage);
-      P* const mean = weights().own + own.begin;
-      take_mean(device, mean, mean, own.count(), nullptr);
-    }
-  }
-
-  [[nodiscard]] LocalStage const& stage_of(int stage) const {
-    return tables_.stages[static_cast<std::size_t>(stage)];
-  }
-
-  DeviceTables const& tables_;
-  Sums sums_;
-  typename Backend::Buffer buffer_;
-  std::vector<ModelArray<P>> arrays_;
-  bool kept_ = false;  // the sums have a stand-in's own weights
+  std::vector<PassType> passes_;
+  PassKey passes_key_{};
 };
 
 }  // namespace tandem
@@ -24142,6 +23993,186 @@ class AheadRun {
 
 }  // namespace tandem
 
+// ---- tandem/engine/rank/microbatch_passes.hpp
+
+/// @file
+/// MicrobatchPasses: what is done to one microbatch of a step at one stage of a rank.
+
+namespace tandem {
+
+/// The passes of a local stage, with their messages' memory, the input, and the loss.
+/// @tparam Parts  RankParts
+/// @tparam Slot   StepSlot
+template <class Parts, class Slot>
+class MicrobatchPasses {
+ public:
+  using Table = typename Parts::Table;
+  using PassType = typename Parts::PassType;
+  static constexpr auto way = Parts::Core::way;
+
+  /// Both outlive this.
+  MicrobatchPasses(Parts& parts, Slot& slot) : parts_{parts}, slot_{slot} {}
+
+  /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
+  void forward(LocalStage const& stage, int m, Table const& table, int t) const {
+    Microbatch const& own = slot_.microbatches[m];
+    PassType const& pass = slot_.pass(m);
+    parts_.links.await(parts_.device, ActionKind::forward, stage.id, slot_.key.training, own.chunk);
+    if (stage.has_input) {
+      parts_.memory.set_input(t, slot_.feed.input(own), stage.id);
+      if (parts_.tables.reads_two) {
+        parts_.memory.set_input(t, slot_.feed.second_input(own), stage.id, 1);
+      }
+    }
+    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    if (generates) {
+      parts_.memory.carry(t, own.first - slot_.microbatches.begin());
+    }
+    if constexpr (way.states) {
+      if (!generates) {
+        parts_.states.point(
+            stage.id, own.first - slot_.microbatches.begin(),
+            pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
+      }
+    }
+    if constexpr (way.chunks) {
+      parts_.chunks.point(
+          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+            return parts_.memory.operands(t - before, n);
+          });
+    }
+    begin_pass();
+    parts_.forward(pass, table, stage);
+    if (generates) {
+      parts_.memory.carry_nothing(t);
+    }
+    if (stage.has_result) {
+      if (slot_.key.targets) {
+        at_output(pass, [&](PassType const& at) {
+          parts_.criterion->sum(at, table.output, slot_.feed.targets(own), parts_.sums.loss(m));
+        });
+      }
+      if (slot_.key.outputs) {
+        slot_.feed.store(parts_.device, table.output, own);
+      }
+    }
+  }
+
+  /// Takes part in what the replicas do together, without samples.
+  void forward_empty(LocalStage const& stage, int m, Table const& table) const {
+    if (stage.has_result) {
+      parts_.sums.clear(parts_.device, m);
+    }
+    if (slot_.key.training && synchronizes(stage)) {
+      begin_pass();
+      parts_.forward(slot_.pass(m), table, stage);
+    } else {
+      go_through(stage, PassDirection::forward);
+    }
+  }
+
+  void backward(LocalStage const& stage, BackwardPart part, int m, Table const& table) const {
+    Microbatch const& own = slot_.microbatches[m];
+    if (own.size == 0 && !synchronizes(stage)) {
+      if (part == BackwardPart::input_gradient) {
+        go_through(stage, PassDirection::backward);
+      } else {
+        finish_empty(stage, own);
+      }
+      return;
+    }
+    PassType const& pass = slot_.pass(m);
+    if constexpr (way.chunks) {
+      parts_.chunks.go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
+                            pass.position + pass.time, pass.rows_in_all);
+    }
+    if (part != BackwardPart::weight_gradient && own.size > 0) {
+      parts_.links.await(parts_.device, ActionKind::backward, stage.id, true, own.chunk);
+      if (stage.has_result && stage.needs_gradient) {
+        at_output(pass, [&](PassType const& at) {
+          parts_.criterion->gradient(at, table.output, slot_.feed.targets(own),
+                                     slot_.loss_scale(own), table.loss_gradient);
+        });
+      }
+    }
+    if (stage.needs_gradient) {
+      if (part != BackwardPart::input_gradient) {
+        parts_.gradients.open(parts_.device, parts_.memory, stage.id);
+      }
+      begin_pass();
+      parts_.backward(pass, table, stage, part, own.finishes);
+    }
+  }
+
+ private:
+  // Whether a node joins statistics with those of other replicas: then its passes are called for a
+  // microbatch without samples, too.
+  [[nodiscard]] bool synchronizes(LocalStage const& stage) const {
+    bool any = false;
+    for (int n = stage.first; n < stage.last; ++n) {
+      any = any || (parts_.tables.several_replicas && parts_.tables.graph.node[n].synchronizes);
+    }
+    return any;
+  }
+
+  // Where a rank gathers parameters, with and without samples.
+  void begin_pass() const {
+    if constexpr (way.slots) {
+      parts_.shares.begin_pass();
+    }
+  }
+  void go_through(LocalStage const& stage, PassDirection direction) const {
+    begin_pass();
+    bool const forward = direction == PassDirection::forward;
+    for (int i = 0; i < stage.last - stage.first; ++i) {
+      use_parameters(forward ? stage.first + i : stage.last - 1 - i, direction);
+    }
+  }
+
+  // f(pass) as the network's output sees it: with the time of its own clock.
+  template <class F>
+  void at_output(PassType const& pass, F const& f) const {
+    if (int const clock = slot_.output.clock; clock != 0) {
+      f(pass.on_clock(clock));
+    } else {
+      f(pass);
+    }
+  }
+
+  // A shard without samples contributes zeros, and still takes part in every collective.
+  void finish_empty(LocalStage const& stage, Microbatch const& own) const {
+    int const* const segment = parts_.tables.segments;
+    parts_.gradients.open(parts_.device, parts_.memory, stage.id);
+    begin_pass();
+    for (int end = stage.last; end > stage.first;) {
+      int begin = end - 1;
+      while (begin > stage.first && segment[begin - 1] == segment[end - 1]) {
+        --begin;
+      }
+      for (int n = begin; n < end && segment[begin] >= 0; ++n) {
+        use_parameters(n, PassDirection::forward);
+      }
+      for (int n = end - 1; n >= begin; --n) {
+        use_parameters(n, PassDirection::backward);
+        if (int const bucket = parts_.tables.layout.closes[n]; bucket >= 0) {
+          parts_.finish_empty_bucket(bucket, own.adds, own.finishes);
+        }
+      }
+      end = begin;
+    }
+  }
+  void use_parameters(int n, PassDirection direction) const {
+    if constexpr (way.slots) {
+      parts_.use_parameters(n, direction);
+    }
+  }
+
+  Parts& parts_;
+  Slot& slot_;
+};
+
+}  // namespace tandem
+
 // ---- tandem/engine/rank/rank_body.hpp
 
 /// @file
@@ -24574,10 +24605,6 @@ template <class Parts>
 struct HeldParts {
   Parts held;
 };
-template <class Parts>
-struct HeldSlot {
-  StepSlot<Parts> slot_;
-};
 
 /// Samples of numbers, and labels.
 template <class Parts, class P = typename Parts::Backend::Master>
@@ -24750,6 +24777,51 @@ class RankInterface {
 
 }  // namespace tandem
 
+// ---- tandem/engine/rank/walk.hpp
+
+/// @file
+/// walk: a rank's loop over its row of actions.
+
+namespace tandem {
+
+/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
+/// run_other(action). Whether the row goes on.
+template <class Rank>
+TANDEM_INLINE bool act(Action action, Rank& rank) {
+  if (action.kind == ActionKind::forward) {
+    rank.run_forward(action);
+  } else if (action.kind == ActionKind::backward) {
+    rank.run_backward(action);
+  } else {
+    return rank.run_other(action);
+  }
+  return true;
+}
+
+/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
+/// backward, which nearly all actions are, are told apart here, others elsewhere.
+template <class Rank>
+void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
+  for (;; ++next) {
+    std::uint64_t const word = pack(*next);
+    progress.store(word, std::memory_order_relaxed);
+    if (!act(unpack_action(word), rank)) {  // read once
+      return;
+    }
+  }
+}
+
+/// The same with @p f called for each action, for traces and for debugging.
+template <class F>
+void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
+  for (; next->kind != ActionKind::end; ++next) {
+    progress.store(pack(*next), std::memory_order_relaxed);
+    f(*next);
+  }
+}
+
+}  // namespace tandem
+
 // ---- tandem/engine/step/runner.hpp
 
 /// @file
@@ -24774,30 +24846,38 @@ class StepRunner {
 
 namespace tandem {
 
-/// @tparam Parts      RankCore
+/// @tparam Core       RankCore
 /// @tparam BatchType  StepBatch
-template <class Parts, class BatchType>
-class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
-  using Base = RankBody<RankInterface<BatchType>, Parts>;
+template <class Core, class BatchType>
+class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType::TargetType>>,
+                   public RankBody<RankInterface<BatchType>, Core> {
+  using Base = RankBody<RankInterface<BatchType>, Core>;
+  using Target = typename BatchType::TargetType;
+  using Parts = RankParts<Core, Target>;
+  using Slot = StepSlot<Parts, BatchType>;
+  using Program = RankProgram<typename Core::Backend, Target>;
+  using detail::HeldParts<Parts>::held;
 
  public:
   using typename Base::Batch;
   using typename Base::P;
 
-  /// @param slot     outlives this
-  /// @param in_flight  steps at once, at most
-  TANDEM_COLD SteppedBody(Parts& parts, SlotState& slot, RankOptions const& options,
-                          typename Parts::Ends const& ends, int in_flight)
-      : Base{parts, options},
-        slot_{slot},
-        looks_back_{in_flight > 1},
-        updates_{parts, options, ends, Parts::way.ahead},
+  /// @param program  outlives this
+  TANDEM_COLD Rank(Program const& program, RankPlan plan, RankOptions const& options,
+                   RankEnds<typename Core::Communicator> const& ends)
+      : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
+        Base{held, options},
+        slot_{held, options},
+        updates_{parts_, options, ends, Core::way.ahead},
         runner_{(!several_ranks() ||
-                 is_capturable<typename Parts::Communicator>)&&options.record.value_or(true)},
+                 is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
         rank_{options.rank},
         debug_{options.debug} {
-    slot.scaled = updates_.scaled();
+    slot_.scaled = updates_.scaled();
+    held.memory.show(held.needs, held.plan);
+    held.device.finish();
   }
+  TANDEM_COLD ~Rank() override {}  // defaulted, each unit would compile it
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -24808,18 +24888,18 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
   void queue_training(StepState const& state, Batch const& batch) override {
     begin(state, batch, true);
     runner_.run(parts_.device, slot_.key, [this] { training_step(); });
-    end();
+    slot_.feed.end(parts_.device);
   }
 
   StepResult collect() override {
-    StepResult result = next_result();
+    StepResult result = slot_.feed.collect(parts_.device, watch_.waiter());
     bool const voted = std::exchange(votes_, false);
     if (result.failed()) {
-      while (waiting() > 0) {
-        next_result();
+      while (slot_.feed.waiting() > 0) {
+        slot_.feed.collect(parts_.device, watch_.waiter());
       }
       updates_.forgive(parts_);
-      if constexpr (Parts::way.states) {
+      if constexpr (Core::way.states) {
         if (slot_.key.training) {
           parts_.states.undo(parts_.device);
         }
@@ -24832,7 +24912,7 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (Parts::way.ahead) {
+    if constexpr (Core::way.ahead) {
       ahead_.run(stream, *this);
     }
   }
@@ -24843,7 +24923,7 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     training_step();
     parts_.shares.arrive(parts_.device);
     parts_.tracer.end();
-    end();
+    slot_.feed.end(parts_.device);
   }
   std::vector<TraceEvent> traced() override { return parts_.tracer.events(parts_.device, rank_); }
 
@@ -24851,13 +24931,13 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     begin(state, batch, false);
     parts_.carry(slot_.microbatches, batch.position, batch.parents);
     runner_.run(parts_.device, slot_.key, [this] {
-      load();
+      slot_.load(held);
       parts_.shares.forget();
       run(parts_.plan.forward.data());
       parts_.links.await_all(parts_.device);
       parts_.sums.finish(parts_.device, slot_.state, slot_.key.samples, slot_.result);
     });
-    end();
+    slot_.feed.end(parts_.device);
     return collect();
   }
   void vote(bool yes) override {  // a step without samples, its losses the votes
@@ -24867,10 +24947,10 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device), {"votes"});
     parts_.gradients.await_sums(parts_.device);
     parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
-    end();
+    slot_.feed.end(parts_.device);
   }
   TANDEM_COLD void add_up(std::span<double> numbers) override {
-    StepSums<typename Parts::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
+    StepSums<typename Core::Backend> sums{parts_.device, 1, static_cast<int>(numbers.size())};
     begin({}, {}, false);
     sums.put(parts_.device, numbers);
     parts_.gradients.reduce_sums(parts_.device, sums.all(), {"counts"});
@@ -24878,47 +24958,47 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     parts_.sums.clear(parts_.device);
     parts_.sums.spread(parts_.device);
     parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
-    end();
+    slot_.feed.end(parts_.device);
     collect();  // waits as a step does
     sums.get(parts_.device, numbers);
   }
   TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
-    if constexpr (SendsAndReceives<typename Parts::Communicator, double>) {
+    if constexpr (SendsAndReceives<typename Core::Communicator, double>) {
       if (!several_ranks()) {
         return;
       }
-      StepSums<typename Parts::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
+      StepSums<typename Core::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
       begin({}, {}, false);
       bytes.put(parts_.device, numbers);
       parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
       parts_.gradients.await_sums(parts_.device);
       parts_.sums.clear(parts_.device);
       parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
-      end();
+      slot_.feed.end(parts_.device);
       collect();
       bytes.get(parts_.device, numbers);
     }
   }
   void reset_states() override {
-    if constexpr (Parts::way.states) {
+    if constexpr (Core::way.states) {
       parts_.states.clear(parts_.device);
     }
   }
   TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Parts::way.states) {
+    if constexpr (Core::way.states) {
       slot_.microbatches.split(samples);
       parts_.states.get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Parts::way.states) {
+    if constexpr (Core::way.states) {
       slot_.microbatches.split(samples);
       parts_.states.put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
-    report.feed = feed_bytes();
+    report.feed = slot_.feed.bytes();
     report.exchange = updates_.exchange_bytes();
     report.tables += updates_.table_bytes();
     report.versions += updates_.undo_bytes();
@@ -24948,20 +25028,41 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
   }
   [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
 
- protected:
-  // What depends on the network: a step's data, and passes.
-  virtual void begin_slot(StepState const& state, Batch const& batch, bool training) = 0;
-  virtual void load() = 0;
-  virtual void end() = 0;
-  [[nodiscard]] virtual int waiting() const = 0;
-  virtual StepResult next_result() = 0;
-  [[nodiscard]] virtual std::int64_t feed_bytes() const = 0;
-  virtual void run_forward(Action action) = 0;
-  virtual void run_backward(Action action) = 0;
-  /// Runs the actions from @p row on, as walk() does.
-  virtual void walk_row(Action const* row) = 0;
+ private:
+  using Base::mirror_;
+  using Base::parts_;
   using Base::progress_;
   using Base::watch_;
+
+  template <class R>
+  friend bool act(Action, R&);
+  template <class B>
+  friend class AheadRun;
+
+  void run_forward(Action action) {
+    int const m = action.index;
+    auto const& table = held.memory.table(m);
+    MicrobatchPasses<Parts, Slot> const passes{held, slot_};
+    if (slot_.microbatches[m].size > 0) {
+      passes.forward(stage_of(action), m, table, m);
+    } else {
+      passes.forward_empty(stage_of(action), m, table);
+    }
+  }
+  void run_backward(Action action) {
+    MicrobatchPasses<Parts, Slot>{held, slot_}.backward(
+        stage_of(action), part_of(action), action.index, held.memory.table(action.index));
+  }
+
+  [[nodiscard]] LocalStage const& stage_of(Action action) const {
+    std::span<LocalStage const> const stages = held.tables.stages;
+    return stages[static_cast<std::size_t>(local_stage(stages, action.stage))];
+  }
+  static BackwardPart part_of(Action action) {
+    return action.kind == ActionKind::input_gradient    ? BackwardPart::input_gradient
+           : action.kind == ActionKind::weight_gradient ? BackwardPart::weight_gradient
+                                                        : BackwardPart::whole;
+  }
 
   // Whether the row goes on.
   TANDEM_NOINLINE bool run_other(Action action) {
@@ -24997,7 +25098,7 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
         break;
       case ActionKind::update:
         parts_.join_gradients();
-        if constexpr (Parts::way.ahead) {
+        if constexpr (Core::way.ahead) {
           if (ahead_.on()) {
             ahead_.update(action, *this);
             break;
@@ -25019,18 +25120,9 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     return true;
   }
 
- private:
-  using Base::mirror_;
-  using Base::parts_;
-
-  template <class R>
-  friend bool act(Action, R&);
-  template <class B>
-  friend class AheadRun;
-
   void begin(StepState const& state, Batch const& batch, bool training) {
-    begin_slot(state, batch, training);
-    if constexpr (Parts::way.states) {
+    slot_.begin(held, state, batch, training, watch_.waiter());
+    if constexpr (Core::way.states) {
       if (!training && batch.begins) {
         parts_.states.begin_evaluation(parts_.device);
       }
@@ -25050,10 +25142,10 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     if (parts_.tables.sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
-    load();
+    slot_.load(held);
     parts_.shares.forget();
-    if constexpr (Parts::way.states) {
-      parts_.states.begin_step(parts_.device, looks_back_ ? updates_.stopped() : nullptr);
+    if constexpr (Core::way.states) {
+      parts_.states.begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
     }
     parts_.begin_gradients();
     updates_.begin(parts_, slot_);
@@ -25096,17 +25188,17 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
       run_watched(row);
       return;
     }
-    if constexpr (Parts::has_pairs) {
+    if constexpr (Core::has_pairs) {
       if (parts_.pairs.on()) {
         walk_pairs(row);
         return;
       }
     }
-    walk_row(row);
+    walk(row, *progress_, *this);
   }
 
   // The same order of actions, of which a pair's two are computed at the same time.
-  template <class Pairs = typename Parts::Pairs>
+  template <class Pairs = typename Core::Pairs>
   void walk_pairs(Action const* next) {
     auto const go = [this](Action const& action) {
       progress_->store(pack(action), std::memory_order_relaxed);
@@ -25170,7 +25262,7 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
       lanes.front() = std::numeric_limits<double>::infinity();
     }
     parts_.gradients.reduce_sums(parts_.device, lanes);
-    if constexpr (Parts::way.ahead) {
+    if constexpr (Core::way.ahead) {
       ahead_.note(parts_.sums);
     }
   }
@@ -25179,122 +25271,16 @@ class SteppedBody : public RankBody<RankInterface<BatchType>, Parts> {
     return parts_.tables.any_replicas || parts_.tables.mesh.size() > 1;
   }
 
-  SlotState& slot_;
-  bool looks_back_;  // at whether the last step stopped: on the device, not here
-  Updates<Parts> updates_;
-  StepRunner<typename Parts::Backend> runner_;
+  // At whether the last step stopped: on the device, not here.
+  static constexpr bool looks_back = Slot::FeedType::steps_in_flight > 1;
+
+  Slot slot_;
+  Updates<Core> updates_;
+  StepRunner<typename Core::Backend> runner_;
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
-  std::conditional_t<Parts::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
-      Carries<Communicator, Backend, typename Program::Program>
-class Rank final
-    : private detail::HeldParts<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
-      private detail::HeldSlot<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
-      public SteppedBody<
-          typename RankParts<Program, Backend, LossType, MetricType, Communicator>::Core,
-          StepBatchOf<Program, Backend, LossType>> {
-  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Whole = typename Parts::Whole;
-  using Slot = StepSlot<Parts>;
-  using Base = SteppedBody<typename Parts::Core, StepBatchOf<Program, Backend, LossType>>;
-  using detail::HeldParts<Parts>::held;
-  using detail::HeldSlot<Parts>::slot_;
-
- public:
-  using typename Base::Batch;
-  using FeedType = typename Slot::FeedType;
-
-  TANDEM_COLD Rank(RankOptions const& options, RankEnds<Communicator> const& ends)
-      : detail::HeldParts<Parts>{{options,
-                                  make_rank_plan<Program>(options.rows, options.microbatches,
-                                                          options.replicas),
-                                  ends}},
-        detail::HeldSlot<Parts>{{held, options}},
-        Base{held, slot_, options, ends, Slot::FeedType::steps_in_flight} {
-    if constexpr (requires {
-                    check_queues(std::type_identity<Whole>{}, options.rows, 1, held.device);
-                  }) {
-      check_queues(std::type_identity<Whole>{}, options.rows, held.plan.batching.replicas,
-                   held.device);
-    }
-    held.memory.show(held.needs, held.plan);
-    held.device.finish();
-  }
-  TANDEM_COLD ~Rank() override = default;
-
- private:
-  template <class R>
-  friend bool act(Action, R&);
-
-  void walk_row(Action const* row) override { walk(row, *this->progress_, *this); }
-  void begin_slot(StepState const& state, Batch const& batch, bool training) override {
-    slot_.begin(held, state, batch, training, this->watch_.waiter());
-  }
-  void load() override { slot_.load(held); }
-  void end() override { slot_.feed.end(held.device); }
-  [[nodiscard]] int waiting() const override { return slot_.feed.waiting(); }
-  StepResult next_result() override {
-    return slot_.feed.collect(held.device, this->watch_.waiter());
-  }
-  [[nodiscard]] std::int64_t feed_bytes() const override { return slot_.feed.bytes(); }
-
-  // Not a lambda, which cannot portably be inline.
-  struct Forward {
-    Parts& parts;
-    Slot& slot;
-    int m;
-    typename Parts::Table const& table;
-
-    template <int S>
-    TANDEM_INLINE void operator()(std::integral_constant<int, S> /*stage*/) const {
-      MicrobatchPasses<Parts, S>::forward(parts, slot, m, table, m);
-    }
-  };
-
-  TANDEM_INLINE void run_forward(Action action) override {
-    int const m = action.index;
-    auto const& table = held.memory.table(m);
-    if (Microbatch const& own = slot_.microbatches[m]; own.size > 0) {
-      at_stage<Program>(action.stage, Forward{held, slot_, m, table});
-    } else {
-      if (Program::has_result) {
-        held.sums.clear(held.device, m);
-      }
-      at_stage<Program>(action.stage, [&](auto s) {
-        MicrobatchPasses<Parts, s>::forward_empty(held, slot_, own, table);
-      });
-    }
-  }
-
-  // The halves are compiled only where rows have them.
-  TANDEM_INLINE void run_backward(Action action) override {
-    if constexpr (Whole::splits_backward) {
-      if (action.kind == ActionKind::input_gradient) {
-        return backward<BackwardPart::input_gradient>(action);
-      }
-      if (action.kind == ActionKind::weight_gradient) {
-        return backward<BackwardPart::weight_gradient>(action);
-      }
-    }
-    backward<BackwardPart::whole>(action);
-  }
-  template <BackwardPart Which>
-  TANDEM_INLINE void backward(Action action) {
-    at_stage<Program>(action.stage, [&](auto s) {
-      MicrobatchPasses<Parts, s>::template backward<Which>(
-          held, slot_, slot_.microbatches[action.index], held.memory.table(action.index));
-    });
-  }
+  std::conditional_t<Core::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
 };
 
 }  // namespace tandem
@@ -61999,6 +61985,64 @@ TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer opti
 /// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
 /// with instead, so that such a sentence is the only error.
 
+// ---- tandem/engine/links/concepts.hpp
+
+/// @file
+/// Carries: what a rank asks of its communicators, by what its program sends.
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
+/// another type; and an order that the communicator has not is made of messages.
+template <class Program, class C>
+constexpr bool reduces_masters() {
+  bool const several = Program::several_replicas || Program::map.copies > 1;
+  return several && Program::batching.wire == WireFormat::exact &&
+         (!Program::batching.reproducible || sums_in_order<C>);
+}
+
+template <class C, class B, class Program>
+concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
+template <class C, class B, class Program>
+concept GathersRows =
+    !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
+template <class C, class B, class Program>
+concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
+                                                  ReduceScatters<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
+concept SumsSlices = Program::slices == 1 ||
+                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
+                      AllGathers<C, double>);
+template <class C, class B, class Program>
+concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
+                                                    ReduceScatters<C, typename B::Scalar, Sum> &&
+                                                    AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
+concept ExchangesTiles = !Program::has_tiles || (Exchanges<C, typename B::Scalar> &&
+                                                 AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
+concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
+
+}  // namespace detail
+
+/// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
+/// gradients where there are several copies of the model, and gathers those that are GradientRows;
+/// sends activations where a copy is on several devices, sums them, and gathers doubles, where
+/// devices share layers, and exchanges them where devices have tiles of images.
+/// Labels are text that the rank owns.
+/// @tparam Program  of all devices
+template <class C, class B, class Program>
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
+    detail::SumsSlices<C, B, Program> && detail::ExchangesRows<C, B, Program> &&
+    detail::ExchangesTiles<C, B, Program> && detail::SendsScalars<C, B, Program>;
+
+}  // namespace tandem
+
 // ---- tandem/train/options/default_transport.hpp
 
 /// @file
@@ -62039,6 +62083,12 @@ using ComputingBackend = typename ComputesOn<Backend>::type;
 
 /// @file
 /// WorkersOf: the WorkerGroup of a Program's ranks; only here its types and the group meet.
+
+// ---- tandem/engine/rank/make_rank.hpp
+
+/// @file
+/// make_rank: from the types of a program, a backend, a loss and a metric to a rank, which knows
+/// them as values.
 
 // ---- tandem/engine/rank/asynchronous_rank.hpp
 
@@ -62222,41 +62272,39 @@ constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, st
 
 /// Between streams place 0 has the weights. At the beginning of one every place gets them; during
 /// it version v of the weights, after v updates, is in the place of v.
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
-      Carries<Communicator, Backend, typename Program::Program>
+/// @tparam Core       RankCore
+/// @tparam BatchType  StepBatch
+template <class Core, class BatchType>
 class AsynchronousRank final
-    : private detail::HeldParts<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
-      public RankBody<
-          RankInterface<StepBatchOf<Program, Backend, LossType>>,
-          typename RankParts<Program, Backend, LossType, MetricType, Communicator>::Core> {
-  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base =
-      RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, typename Parts::Core>;
-  using detail::HeldParts<Parts>::held;
+    : private detail::HeldParts<RankParts<Core, typename BatchType::TargetType>>,
+      public RankBody<RankInterface<BatchType>, Core> {
+  using Target = typename BatchType::TargetType;
+  using Parts = RankParts<Core, Target>;
+  using Base = RankBody<RankInterface<BatchType>, Core>;
+  using Program = RankProgram<typename Core::Backend, Target>;
+  using Backend = typename Core::Backend;
+  using Slot = StepSlot<Parts, BatchType>;
+  using Passes = MicrobatchPasses<Parts, Slot>;
   using Table = typename Parts::Table;
-  using Passes = MicrobatchPasses<Parts, 0>;
+  using Stream = StepStream<BatchType>;
+  using detail::HeldParts<Parts>::held;
 
  public:
   using typename Base::Batch;
-  using Slot = StepSlot<Parts>;
-  using FeedType = typename Slot::FeedType;
-  using Whole = typename Parts::Whole;
-  using Stream = StepStream<Batch>;
-  static constexpr auto const& places = Program::places;
-  static constexpr auto const& rule = Program::places.rule;
-  static constexpr LocalStage stage = Program::stages.stage[0];
 
-  AsynchronousRank(RankOptions const& options, RankEnds<Communicator> const& ends)
-      : detail::HeldParts<Parts>{{options, make_asynchronous_plan<Program>(options.microbatches),
-                                  ends}},
+  /// @param program  outlives this
+  AsynchronousRank(Program const& program, RankPlan plan, RankOptions const& options,
+                   RankEnds<typename Core::Communicator> const& ends)
+      : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
         Base{held, options},
+        places_{program.tables.places},
+        rule_{places_.rule},
+        stage_{program.tables.stages.front()},
         update_{options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value)} {
-    held.memory.show(held.needs, held.plan, &places);
-    for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
+                parameter_runs(program.tables.graph, program.tables.layout.offset, options.groups,
+                               program.tables.map.parts(), options.clip_value)} {
+    held.memory.show(held.needs, held.plan, &places_);
+    for (int step = 0; step <= rule_.late_steps(places_.stage); ++step) {
       slots_.emplace_back(held, options);
     }
   }
@@ -62266,12 +62314,12 @@ class AsynchronousRank final
     std::int64_t steps = 0;
     for (; await(stream, steps); ++steps) {
       begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
-      for (int i = 0; i < rule.microbatches; ++i) {
-        round(stream, steps * rule.microbatches + i, endless);
+      for (int i = 0; i < rule_.microbatches; ++i) {
+        round(stream, steps * rule_.microbatches + i, endless);
       }
     }
-    std::int64_t const all = steps * rule.microbatches;
-    for (std::int64_t g = all; g < all + rule.delay(places.stage); ++g) {
+    std::int64_t const all = steps * rule_.microbatches;
+    for (std::int64_t g = all; g < all + rule_.delay(places_.stage); ++g) {
       round(stream, g, all);
     }
     rest();
@@ -62282,15 +62330,15 @@ class AsynchronousRank final
     begin(slot, state, batch, false);
     parts_.carry(slot.microbatches, batch.position, batch.parents);
     parts_.sums.clear(parts_.device);
-    for (int m = 0; m < rule.microbatches; ++m) {
+    for (int m = 0; m < rule_.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {
         evaluate(slot, m);
       }
     }
-    if (Whole::ranks > 1) {
-      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
+    if (held.tables.mesh.size() > 1) {
+      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage_.id)});
       parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
-      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage_.id)});
       parts_.gradients.await_sums(parts_.device);
     }
     parts_.links.await_all(parts_.device);
@@ -62329,12 +62377,12 @@ class AsynchronousRank final
     return slots_[static_cast<std::size_t>(step) % slots_.size()];
   }
   // Microbatches are numbered through from the beginning of a stream.
-  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule.microbatches); }
-  [[nodiscard]] static int in_step(std::int64_t g) {
-    return static_cast<int>(g % rule.microbatches);
+  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule_.microbatches); }
+  [[nodiscard]] int in_step(std::int64_t g) const {
+    return static_cast<int>(g % rule_.microbatches);
   }
-  [[nodiscard]] static int table_of(std::int64_t g) {
-    return static_cast<int>(g % places.tables());
+  [[nodiscard]] int table_of(std::int64_t g) const {
+    return static_cast<int>(g % places_.tables());
   }
 
   void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
@@ -62351,7 +62399,7 @@ class AsynchronousRank final
   }
 
   void round(Stream& stream, std::int64_t g, std::int64_t all) {
-    each_action(rule, places.stage, g, all, [&](Action action, std::int64_t microbatch) {
+    each_action(rule_, places_.stage, g, all, [&](Action action, std::int64_t microbatch) {
       at(action);
       switch (action.kind) {
         case ActionKind::forward:
@@ -62361,7 +62409,7 @@ class AsynchronousRank final
           backward(microbatch);
           break;
         case ActionKind::update:
-          update(stream, microbatch / rule.microbatches);
+          update(stream, microbatch / rule_.microbatches);
           break;
         default:
           message(action, microbatch);
@@ -62371,13 +62419,13 @@ class AsynchronousRank final
 
   void forward(Stream& stream, std::int64_t g) {
     Slot& slot = slot_at(g);
-    if (places.predicts()) {
+    if (places_.predicts()) {
       predict(*slot.feed.state(), g);
     }
     int const t = table_of(g);
     int const m = in_step(g);
-    Passes::forward(held, slot, m, parts_.memory.table(t), t);
-    if (stage.has_result && m + 1 == rule.microbatches) {
+    Passes{held, slot}.forward(stage_, m, parts_.memory.table(t), t);
+    if (stage_.has_result && m + 1 == rule_.microbatches) {
       parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
       finish(slot, slot.key.samples, *slot.feed.result());
       stream.finish(*slot.feed.result());
@@ -62387,13 +62435,13 @@ class AsynchronousRank final
   // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
   void finish(Slot& slot, int samples, StepResult& result) {
     parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
-    result.non_finite = result.non_finite < rule.microbatches ? result.non_finite : 0;
+    result.non_finite = result.non_finite < rule_.microbatches ? result.non_finite : 0;
   }
 
   void backward(std::int64_t g) {
     Slot& slot = slot_at(g);
-    Passes::backward(held, slot, slot.microbatches[in_step(g)],
-                     parts_.memory.backward_table(table_of(g)));
+    Passes{held, slot}.backward(stage_, BackwardPart::whole, in_step(g),
+                                parts_.memory.backward_table(table_of(g)));
   }
 
   void message(Action action, std::int64_t g) {
@@ -62407,11 +62455,11 @@ class AsynchronousRank final
 
   // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
   void predict(StepState const& state, std::int64_t g) {
-    std::int64_t const delay = rule.delay(places.stage);
+    std::int64_t const delay = rule_.delay(places_.stage);
     int const ahead = static_cast<int>(g < delay ? g : delay);
-    update_.predict(parts_.device, parts_.memory, state, ahead, places.of_version(updates_),
-                    places.prediction());
-    pack_place(places.prediction());
+    update_.predict(parts_.device, parts_.memory, state, ahead, places_.of_version(updates_),
+                    places_.prediction());
+    pack_place(places_.prediction());
   }
 
   void update(Stream& stream, std::int64_t step) {
@@ -62421,8 +62469,8 @@ class AsynchronousRank final
       StepState const& state = *slot_of(step).feed.state();
       int const bad = update_.first_bad(parts_.device, parts_.memory);
       if (bad < 0) {
-        int const to = places.of_version(updates_ + 1);
-        update_.run(parts_.device, parts_.memory, state, places.of_version(updates_), to);
+        int const to = places_.of_version(updates_ + 1);
+        update_.run(parts_.device, parts_.memory, state, places_.of_version(updates_), to);
         pack_place(to);
         ++updates_;
       } else {
@@ -62434,13 +62482,13 @@ class AsynchronousRank final
 
   void fill_places() {
     updates_ = 0;
-    for (int place = 1; place < places.count(); ++place) {
+    for (int place = 1; place < places_.count(); ++place) {
       parts_.memory.copy_version(parts_.device, 0, place);
       pack_place(place);
     }
   }
   void rest() {
-    if (int const place = places.of_version(updates_); place != 0) {
+    if (int const place = places_.of_version(updates_); place != 0) {
       parts_.memory.copy_version(parts_.device, place, 0);
       pack_place(0);
     }
@@ -62449,22 +62497,22 @@ class AsynchronousRank final
   // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
   // reads them.
   void pack_place(int place) {
-    for (int t = 0; t < places.tables(); ++t) {
-      if (places.forward(t) == place) {
-        parts_.pack(parts_.memory.table(t), Passes::stage);
+    for (int t = 0; t < places_.tables(); ++t) {
+      if (places_.forward(t) == place) {
+        parts_.pack(parts_.memory.table(t), stage_);
         return;
       }
-      if (places.backward(t) == place) {
-        parts_.pack(parts_.memory.backward_table(t), Passes::stage);
+      if (places_.backward(t) == place) {
+        parts_.pack(parts_.memory.backward_table(t), stage_);
         return;
       }
     }
   }
 
   // The first table whose B reads the weights of place 0: what evaluation computes with.
-  static int table_at_rest() {
+  [[nodiscard]] int table_at_rest() const {
     int t = 0;
-    while (places.backward(t) != 0) {
+    while (places_.backward(t) != 0) {
       ++t;
     }
     return t;
@@ -62474,27 +62522,78 @@ class AsynchronousRank final
   void evaluate(Slot& slot, int m) {
     int const t = table_at_rest();
     Table const& table = parts_.memory.backward_table(t);
-    Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
+    Action action{.stage = static_cast<std::int16_t>(stage_.id), .index = m};
     auto const begins = [&](ActionKind kind) {
       action.kind = kind;
       at(action);
     };
-    if (places.stage > 0) {
+    if (places_.stage > 0) {
       begins(ActionKind::receive_forward);
       message(action, slot, m, table);
     }
     begins(ActionKind::forward);
-    Passes::forward(held, slot, m, table, t);
-    if (places.stage + 1 < Whole::devices) {
+    Passes{held, slot}.forward(stage_, m, table, t);
+    if (places_.stage + 1 < held.tables.devices) {
       begins(ActionKind::send_forward);
       message(action, slot, m, table);
     }
   }
 
+  WeightPlaces const& places_;
+  Asynchrony const& rule_;
+  LocalStage const& stage_;
   std::deque<Slot> slots_;  // a step's stays where it is
   VersionUpdate<Backend> update_;
   std::int64_t updates_ = 0;  // of this stream
 };
+
+}  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+
+template <class Device, class Backend, class Loss, class Communicator>
+  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
+      Carries<Communicator, Backend, typename Device::Program>
+struct RankTypes {
+  using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator>()>;
+  using Batch = StepBatchOf<Device, Backend, Loss>;
+  using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
+                                  Rank<Core, Batch>>;
+  static_assert(Device::places.count() == 1 || !Core::Memory::mixed,
+                "there is one copy of rounded parameters");
+  static_assert(!Device::Program::post_validated || !Core::Memory::mixed,
+                "rounded parameters would have to be taken back with the others");
+};
+
+}  // namespace detail
+
+/// The rank that is this device of its replica.
+/// @tparam Device  a DeviceProgram
+template <class Device, class Backend, class Loss, class Communicator>
+using RankOf = typename detail::RankTypes<Device, Backend, Loss, Communicator>::type;
+
+template <class Device, class Backend, class Loss, class Metric, class Communicator>
+TANDEM_COLD std::unique_ptr<RankOf<Device, Backend, Loss, Communicator>> make_rank(
+    RankOptions const& options, RankEnds<Communicator> const& ends) {
+  using Program = typename Device::Program;
+  RankPlan plan;
+  if constexpr (Program::asynchrony.on()) {
+    plan = make_asynchronous_plan<Device>(options.microbatches);
+  } else {
+    plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
+  }
+  auto rank = std::make_unique<RankOf<Device, Backend, Loss, Communicator>>(
+      rank_program<Device, Backend, Loss, Metric>, std::move(plan), options, ends);
+  if constexpr (!Program::asynchrony.on() && requires {
+                  check_queues(std::type_identity<Program>{}, options.rows, 1, rank->device());
+                }) {
+    check_queues(std::type_identity<Program>{}, options.rows, rank->plan().batching.replicas,
+                 rank->device());
+  }
+  return rank;
+}
 
 }  // namespace tandem
 
@@ -62533,13 +62632,12 @@ class WorkersOf
   using Communicator = typename TransportType::Communicator;
   using Group = WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
   using typename Group::RankType;
+  using FeedType =
+      Feed<Backend, StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
   /// The rank that is device @p D of its replica.
   template <int D>
-  using RankOf = std::conditional_t<
-      Program::asynchrony.on(),
-      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
-                       Communicator>,
-      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
+  using RankOf =
+      tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
   /// Whether the ranks run without a barrier between steps.
   static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
@@ -62548,9 +62646,9 @@ class WorkersOf
   static constexpr int steps_in_flight = Program::asynchrony.on()
                                              ? Program::asynchrony.late_steps(0) + 2
                                          : streams ? 2
-                                                   : RankOf<0>::FeedType::steps_in_flight;
-  static_assert(detail::PostValidatesOn<Program::post_validated,
-                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
+                                                   : FeedType::steps_in_flight;
+  static_assert(
+      detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
 
   static constexpr auto devices =
       detail::parameters_of_devices<Program>(std::make_integer_sequence<int, Program::devices>{});
@@ -62608,7 +62706,11 @@ class WorkersOf
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, ends), true)) || ...);
+      (void)((device == D &&
+              (made = tandem::make_rank<typename Program::template Device<D>, Backend, LossType,
+                                        MetricType>(options, ends),
+               true)) ||
+             ...);
     }
     (std::make_integer_sequence<int, Program::devices>{});
     return made;
@@ -66561,7 +66663,7 @@ class TrainerCore {
   /// @param options  checked
   /// @param make     makes the ranks of these options
   TANDEM_COLD TrainerCore(StepFacts<StepType> const& facts, TrainerOptions options, MakeGroup make);
-  ~TrainerCore() = default;
+  TANDEM_COLD ~TrainerCore() {}  // defaulted, each unit would compile it
 
   /// @param watch  null: nobody watches
   EpochResult train_on(Data& data, Epoch epoch, Progress const& progress, Watch const* watch);
@@ -75598,16 +75700,25 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
                                                        host::Queue&, Label);
 
-// A rank's parts of a backend, without its ops: of samples with a label each.
+// A rank of a backend, but for how its ops are made: of samples of numbers with a label each.
 #define TANDEM_CORE_OF(...)                                                                     \
+  TANDEM_INSTANCE struct RankParts<__VA_ARGS__, std::int32_t>;                                  \
+  TANDEM_INSTANCE struct detail::RankOps<typename __VA_ARGS__::Backend, std::int32_t,           \
+                                         __VA_ARGS__::way>;                                     \
+  TANDEM_INSTANCE class Rank<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;                    \
+  TANDEM_INSTANCE struct StepSlot<RankParts<__VA_ARGS__, std::int32_t>,                         \
+                                  detail::SampleBatch<__VA_ARGS__>>;                            \
+  TANDEM_INSTANCE class MicrobatchPasses<                                                       \
+      RankParts<__VA_ARGS__, std::int32_t>,                                                     \
+      StepSlot<RankParts<__VA_ARGS__, std::int32_t>, detail::SampleBatch<__VA_ARGS__>>>;        \
   TANDEM_INSTANCE struct __VA_ARGS__;                                                           \
   TANDEM_INSTANCE class RankBody<RankInterface<detail::SampleBatch<__VA_ARGS__>>, __VA_ARGS__>; \
-  TANDEM_INSTANCE class SteppedBody<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;             \
   TANDEM_INSTANCE class Updates<__VA_ARGS__>;                                                   \
   TANDEM_INSTANCE class detail::DeviceUpdate<__VA_ARGS__>;
 
 // What a rank has of its backend alone.
 #define TANDEM_RANK_OF(...)                                                                        \
+  TANDEM_INSTANCE class Feed<__VA_ARGS__, StepBatch<typename __VA_ARGS__::Master, std::int32_t>>;  \
   TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                                                  \
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator, GradientWay{}>;        \
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \

@@ -36,19 +36,21 @@ struct StageModelParts : PhaseHost<typename Backend::Scalar> {
 
   explicit StageModelParts(int largest)
       : device{DeviceSpec{.threads = 1}},
-        ops{largest, 1, {}, device},
-        memory{device_tables<Own>,
+        ops{make_ops(program.tables, program.ops, largest, 1, {}, device)},
+        needs{op_needs(ops)},
+        criterion{program.criterion.make(Own::Program::network.output().out, largest)},
+        memory{program.tables,
                device,
-               ops.needs(),
-               ops.scratch_bytes(),
+               needs,
+               std::max(most_scratch(needs), criterion->scratch_bytes()),
                0,
                PlanTask{.batch = largest,
                         .element_bytes = sizeof(T),
                         .stages = {{.first = stage.first, .last = stage.last}}},
                1},
-        passes{device_tables<Own>, ops.nodes()} {
+        passes{program.tables, ops} {
     device.scratch = memory.scratch();
-    device.scratch_bytes = ops.scratch_bytes();
+    device.scratch_bytes = std::max(most_scratch(needs), criterion->scratch_bytes());
   }
 
   void gather_outgoing(int /*node*/, T const* const* forks, int count, std::int64_t elements,
@@ -68,7 +70,11 @@ struct StageModelParts : PhaseHost<typename Backend::Scalar> {
 
   Device device;
   using LossType = DefaultLoss<typename Own::Program::Network>;
-  PreparedOps<Own, Backend, LossType, DefaultMetric<LossType>> ops;
+  static constexpr auto const& program =
+      rank_program<Own, Backend, LossType, DefaultMetric<LossType>>;
+  OpList<Backend> ops;
+  std::vector<OpNeeds> needs;
+  std::unique_ptr<Criterion<Backend, typename LossType::Target>> criterion;
   Memory memory;
   NodePasses<Backend> passes;
 };
@@ -145,13 +151,13 @@ class StageModel final : public StageInterface<typename Backend::Master> {
 
   double loss(std::vector<T> const& y, Labels labels, Portion const& portion,
               std::vector<T>& dy) override {
-    double sum = 0.0;
     PassType const pass = pass_of(portion);
     labels += std::ptrdiff_t{portion.first} * std::max(portion.time, 1);
     dy.resize(y.size());
-    parts_.ops.loss.forward(pass, y.data(), labels, &sum);
-    parts_.ops.loss.gradient(pass, y.data(), labels, 1.0 / portion.total, dy.data());
-    return sum;
+    double sums[4] = {};  // the loss, and behind it the metrics
+    parts_.criterion->sum(pass, y.data(), labels, sums);
+    parts_.criterion->gradient(pass, y.data(), labels, 1.0 / portion.total, dy.data());
+    return sums[0];
   }
 
   [[nodiscard]] StageWeights<T> initial(std::uint64_t seed, int states) const override {
@@ -204,10 +210,9 @@ class StageModel final : public StageInterface<typename Backend::Master> {
     if (stage.has_input) {
       if (graph_of_all.node[0].limit > 0) {
         tokens_.assign(x.begin(), x.end());
-        parts_.memory.template set_input<Own>(0, reinterpret_cast<T const*>(tokens_.data()),
-                                              stage.id);
+        parts_.memory.set_input(0, reinterpret_cast<T const*>(tokens_.data()), stage.id);
       } else {
-        parts_.memory.template set_input<Own>(0, x.data(), stage.id);
+        parts_.memory.set_input(0, x.data(), stage.id);
       }
     }
     T const* next = x.data();

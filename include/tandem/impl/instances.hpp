@@ -212,16 +212,25 @@
   TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
                                                        host::Queue&, Label);
 
-// A rank's parts of a backend, without its ops: of samples with a label each.
+// A rank of a backend, but for how its ops are made: of samples of numbers with a label each.
 #define TANDEM_CORE_OF(...)                                                                     \
+  TANDEM_INSTANCE struct RankParts<__VA_ARGS__, std::int32_t>;                                  \
+  TANDEM_INSTANCE struct detail::RankOps<typename __VA_ARGS__::Backend, std::int32_t,           \
+                                         __VA_ARGS__::way>;                                     \
+  TANDEM_INSTANCE class Rank<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;                    \
+  TANDEM_INSTANCE struct StepSlot<RankParts<__VA_ARGS__, std::int32_t>,                         \
+                                  detail::SampleBatch<__VA_ARGS__>>;                            \
+  TANDEM_INSTANCE class MicrobatchPasses<                                                       \
+      RankParts<__VA_ARGS__, std::int32_t>,                                                     \
+      StepSlot<RankParts<__VA_ARGS__, std::int32_t>, detail::SampleBatch<__VA_ARGS__>>>;        \
   TANDEM_INSTANCE struct __VA_ARGS__;                                                           \
   TANDEM_INSTANCE class RankBody<RankInterface<detail::SampleBatch<__VA_ARGS__>>, __VA_ARGS__>; \
-  TANDEM_INSTANCE class SteppedBody<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;             \
   TANDEM_INSTANCE class Updates<__VA_ARGS__>;                                                   \
   TANDEM_INSTANCE class detail::DeviceUpdate<__VA_ARGS__>;
 
 // What a rank has of its backend alone.
 #define TANDEM_RANK_OF(...)                                                                        \
+  TANDEM_INSTANCE class Feed<__VA_ARGS__, StepBatch<typename __VA_ARGS__::Master, std::int32_t>>;  \
   TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                                                  \
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator, GradientWay{}>;        \
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \

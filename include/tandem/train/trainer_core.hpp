@@ -204,7 +204,7 @@ class TrainerCore {
   /// @param options  checked
   /// @param make     makes the ranks of these options
   TANDEM_COLD TrainerCore(StepFacts<StepType> const& facts, TrainerOptions options, MakeGroup make);
-  ~TrainerCore() = default;
+  TANDEM_COLD ~TrainerCore() {}  // defaulted, each unit would compile it
 
   /// @param watch  null: nobody watches
   EpochResult train_on(Data& data, Epoch epoch, Progress const& progress, Watch const* watch);

@@ -55,8 +55,8 @@ MUTATIONS = {
         "engine/prepare/memory_plan.hpp", "place_transient(size, n, last[r])",
         "place_transient(size, n, last[r] > n ? last[r] - 1 : n)"),
     "loss_by_microbatches": (  # right where all microbatches are of one size
-        "engine/rank/microbatch_passes.hpp", "slot.loss_scale(own)",
-        "1.0 / (own.size * parts.plan.batching.all_microbatches())"),
+        "engine/rank/microbatch_passes.hpp", "slot_.loss_scale(own)",
+        "1.0 / (own.size * parts_.plan.batching.all_microbatches())"),
     "smoothing_over_a_slice": (  # of the words, which several devices share
         "ops/host/vocabulary_slice.hpp", "own_, all_words_, logits", "own_, own_.count, logits"),
     "copy_sum_not_awaited": (
@@ -175,13 +175,13 @@ MUTATIONS = {
         "    if (slot.microbatches.begin() == 0)\n"
         "      average_.update(parts.device, parts.memory, slot.state, update_.stopped());\n"),
     "second_input_of_shard": (  # a microbatch's samples counted from the replica's first
-        "engine/step/feed.hpp", "batch_.second.x + place(m) * second.elements",
-        "batch_.second.x + (m.first - first_) * second.elements"),
+        "engine/step/feed.hpp", "place(m) * second_.elements", "(m.first - first_) * second_.elements"),
     "second_lengths_of_shard": (
         "engine/step/feed.hpp", "batch_.second.lengths + m.first : nullptr",
         "batch_.second.lengths + (m.first - first_) : nullptr"),
     "input_of_another_stage": (  # of two stages of a device the later one sets both inputs
-        "engine/memory/rank_memory.hpp", "inputs.of[i] == input && inputs.stage[i] == stage", "inputs.of[i] == input"),
+        "engine/memory/rank_memory.hpp", "inputs_[i].number == input && inputs_[i].stage == stage",
+        "inputs_[i].number == input"),
     "padding_pooled": (
         "kernels/functors/time_pool.hpp", "return lengths != nullptr ? lengths[sample] : time;", "return time;"),
     "carried_over_first": (  # keys of the rows before are lost
@@ -222,6 +222,8 @@ OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_i
 # Those of what lies between processes are looked for by programs that run as several.
 OF_PROCESSES = ("summed_as_they_arrive", "pieces_in_other_order", "joined_by_halves", "states_stay_elsewhere",
                 "part_of_first_rank", "scores_of_own_samples")
+# What hardly any draw shows, kept cases do.
+OF_CASES = ("recomputed_over_gradients", "input_of_another_stage")
 # What oneDNN's ops do is looked for with them alone.
 OF_BACKEND = {"onednn": ("mask_of_first_channels",)}
 # Those of one way to share layers are looked for where strategies have it alone.
@@ -237,9 +239,7 @@ OF_OPTION = {
                "sum_twice", "sum_not_awaited", "copy_summed_before_its_reader"),
     "sharded_parameters": ("parameters_of_last_step",),
     "sharded_gradients": ("microbatch_not_added",),
-    "checkpoint": ("recomputed_over_gradients",),
     "norms": ("statistics_by_microbatches",),
-    "second,stages": ("input_of_another_stage",),
     "slices,drops": ("mask_of_first_channels",),
     "tiles": ("halo_gradient_dropped", "halo_one_short", "halo_of_last_neighbour", "statistics_of_one_tile",
               "gradients_of_one_tile", "statistics_of_each_tile"),
@@ -282,12 +282,13 @@ def main():
     for name in options.names or MUTATIONS:
         with tempfile.TemporaryDirectory(prefix=f"tandem-{name}-") as folder:
             scratch = pathlib.Path(folder)
-            command = [sys.executable, HERE / "run.py", "--no-cases", "--seconds", str(options.seconds), "--jobs",
+            command = [sys.executable, HERE / "run.py", "--seconds", str(options.seconds), "--jobs",
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
                        "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
                        "--kernels", shared.name] + (["--tokens", "1"] if name in OF_TOKENS else [])
             command += [word for option, names in OF_OPTION.items() if name in names
                         for word in ("--having", option, "--sanitize-every", "0")]
+            command += ["--programs", "0"] if name in OF_CASES else ["--no-cases"]
             command += ["--processes", "--backends", "double"] if name in OF_PROCESSES else []
             command += [word for backend, names in OF_BACKEND.items() if name in names
                         for word in ("--backends", backend)]
@@ -295,7 +296,7 @@ def main():
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             seconds, of_cpu = time.monotonic() - begin, cpu_seconds() - before
         pairs = re.search(r"^(\d+) pairs", done.stdout, re.M)
-        why = re.search(r"^seed .*?, pair \d+: (.*)$", done.stdout, re.M)
+        why = re.search(r"^(?:seed .*?, pair \d+|FAILED 0): (.*)$", done.stdout, re.M)
         if options.shrink_seconds != "0":
             print(done.stdout)
         if done.returncode == 0 or why is None:  # the latter: the fuzzer itself came to nothing

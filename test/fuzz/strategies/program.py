@@ -160,10 +160,6 @@ def has(network, strategy, option):
         return any(part["kind"] == "dropout" and part["percent"] for part in sequences.parts_in(network["body"]))
     if option == "norms":
         return any(part["kind"] == "bn" for part in sequences.parts_in(network["body"]))
-    if option == "stages":  # several of one device
-        return strategy.get("schedule") in strategies.CHUNKS or strategy["form"] == "placed"
-    if option == "second":
-        return bool(network.get("second"))
     if option == "smoothing":
         return bool(network["body"]["parts"][-1].get("smoothing"))
     if option == "split_outputs":

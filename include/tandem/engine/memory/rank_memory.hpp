@@ -21,38 +21,6 @@
 
 namespace tandem {
 
-namespace detail {
-
-/// Of a graph's edges that carry an input of the network, in ascending order: which one, and to
-/// which stage.
-template <int Edges>
-struct EdgeInputs {
-  int count = 0;
-  int of[static_cast<std::size_t>(Edges + 1)] = {};
-  int stage[static_cast<std::size_t>(Edges + 1)] = {};
-  bool is_result = false;  ///< an input is the network's result
-
-  constexpr explicit EdgeInputs(GraphView graph) {
-    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        Node const& root = graph.node[root_of(graph, graph.source[e])];
-        if (root.kind == NodeKind::input) {
-          of[count] = root.input;
-          stage[count++] = node.stage;
-        }
-      }
-    }
-    is_result =
-        graph.result >= 0 && graph.node[root_of(graph, graph.result)].kind == NodeKind::input;
-  }
-};
-
-template <class Device>
-inline constexpr EdgeInputs<Device::graph.edges> edge_inputs{Device::graph};
-
-}  // namespace detail
-
 /// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
 /// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
 /// different ones.
@@ -93,7 +61,9 @@ class RankMemory : public ParameterMemory<Backend> {
                 {kept_.data(), recomputed_.data(), transient_.data()},
                 pointers(needs)},
         carried_{carried_bytes(needs)},
-        carries_all_{carries_all(needs)} {}
+        carries_all_{carries_all(needs)},
+        inputs_{edge_inputs(graph())},
+        result_is_input_{result_is_input(graph())} {}
   TANDEM_COLD ~RankMemory() {}  // defaulted, each unit would compile it
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
@@ -125,17 +95,14 @@ class RankMemory : public ParameterMemory<Backend> {
   /// Points every edge that carries the network's input number @p input to a node of stage
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
   /// whose table this is, too.
-  /// @tparam Device  the DeviceProgram
-  template <class Device>
   void set_input(int m, T const* x, int stage, int input = 0) {
-    static constexpr auto const& inputs = detail::edge_inputs<Device>;
     T const** const* const edge = tables_.input_edges(m);
-    for (int i = 0; i < inputs.count; ++i) {
-      if (inputs.of[i] == input && inputs.stage[i] == stage) {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].number == input && inputs_[i].stage == stage) {
         *edge[i] = x;
       }
     }
-    if constexpr (inputs.is_result) {
+    if (result_is_input_) {
       tables_.set_output(m, x);
     }
   }
@@ -242,6 +209,29 @@ class RankMemory : public ParameterMemory<Backend> {
     return all;
   }
 
+  /// An edge that carries an input of the network.
+  struct EdgeInput {
+    int number;  ///< of the input
+    int stage;   ///< to which it carries that
+  };
+  // In ascending order of edges.
+  [[nodiscard]] static TANDEM_COLD std::vector<EdgeInput> edge_inputs(GraphView const& graph) {
+    std::vector<EdgeInput> all;
+    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        Node const& root = graph.node[root_of(graph, graph.source[e])];
+        if (root.kind == NodeKind::input) {
+          all.push_back({root.input, node.stage});
+        }
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] static TANDEM_COLD bool result_is_input(GraphView const& graph) {
+    return graph.result >= 0 && graph.node[root_of(graph, graph.result)].kind == NodeKind::input;
+  }
+
   PlanTask task_;
   MemoryPlan plan_;
   Buffer kept_;
@@ -252,6 +242,8 @@ class RankMemory : public ParameterMemory<Backend> {
   OperandTables<T, P> tables_;
   CarriedRows<Backend> carried_;
   bool carries_all_;
+  std::vector<EdgeInput> inputs_;
+  bool result_is_input_;
 };
 
 }  // namespace tandem

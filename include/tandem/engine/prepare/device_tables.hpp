@@ -62,6 +62,8 @@ struct DeviceTables {
   bool has_tiles;
   bool recomputes;  ///< segments of nodes
   bool ties_cross;  ///< devices share a parameter
+  bool has_input;  ///< of the network
+  bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
   RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&);
@@ -142,6 +144,8 @@ inline constexpr DeviceTables device_tables{
     .has_tiles = Program::has_tiles,
     .recomputes = Program::checkpoint.every != 0,
     .ties_cross = Program::ties.crosses(),
+    .has_input = Device::has_input,
+    .has_result = Device::has_result,
     .reads_two = tandem::reads_two<Device>(),
     .order = detail::order_of<Program>()};
 

@@ -12,8 +12,8 @@
 #include <deque>
 #include <limits>
 #include <span>
+#include <utility>
 
-#include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
 #include <tandem/engine/rank/rank_body.hpp>
@@ -22,9 +22,8 @@
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/step/stream.hpp>
 #include <tandem/engine/step/version_update.hpp>
-#include <tandem/ops/concepts.hpp>
-#include <tandem/runtime/concepts.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 
@@ -75,41 +74,39 @@ constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, st
 
 /// Between streams place 0 has the weights. At the beginning of one every place gets them; during
 /// it version v of the weights, after v updates, is in the place of v.
-/// @tparam Program  a DeviceProgram
-template <class Program, class Backend, class LossType, class MetricType, class Communicator>
-  requires ComputeBackend<Backend> && HasVerbs<Backend> &&
-      Carries<Communicator, Backend, typename Program::Program>
+/// @tparam Core       RankCore
+/// @tparam BatchType  StepBatch
+template <class Core, class BatchType>
 class AsynchronousRank final
-    : private detail::HeldParts<RankParts<Program, Backend, LossType, MetricType, Communicator>>,
-      public RankBody<
-          RankInterface<StepBatchOf<Program, Backend, LossType>>,
-          typename RankParts<Program, Backend, LossType, MetricType, Communicator>::Core> {
-  using Parts = RankParts<Program, Backend, LossType, MetricType, Communicator>;
-  using Base =
-      RankBody<RankInterface<StepBatchOf<Program, Backend, LossType>>, typename Parts::Core>;
-  using detail::HeldParts<Parts>::held;
+    : private detail::HeldParts<RankParts<Core, typename BatchType::TargetType>>,
+      public RankBody<RankInterface<BatchType>, Core> {
+  using Target = typename BatchType::TargetType;
+  using Parts = RankParts<Core, Target>;
+  using Base = RankBody<RankInterface<BatchType>, Core>;
+  using Program = RankProgram<typename Core::Backend, Target>;
+  using Backend = typename Core::Backend;
+  using Slot = StepSlot<Parts, BatchType>;
+  using Passes = MicrobatchPasses<Parts, Slot>;
   using Table = typename Parts::Table;
-  using Passes = MicrobatchPasses<Parts, 0>;
+  using Stream = StepStream<BatchType>;
+  using detail::HeldParts<Parts>::held;
 
  public:
   using typename Base::Batch;
-  using Slot = StepSlot<Parts>;
-  using FeedType = typename Slot::FeedType;
-  using Whole = typename Parts::Whole;
-  using Stream = StepStream<Batch>;
-  static constexpr auto const& places = Program::places;
-  static constexpr auto const& rule = Program::places.rule;
-  static constexpr LocalStage stage = Program::stages.stage[0];
 
-  AsynchronousRank(RankOptions const& options, RankEnds<Communicator> const& ends)
-      : detail::HeldParts<Parts>{{options, make_asynchronous_plan<Program>(options.microbatches),
-                                  ends}},
+  /// @param program  outlives this
+  AsynchronousRank(Program const& program, RankPlan plan, RankOptions const& options,
+                   RankEnds<typename Core::Communicator> const& ends)
+      : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
         Base{held, options},
+        places_{program.tables.places},
+        rule_{places_.rule},
+        stage_{program.tables.stages.front()},
         update_{options.optimizer,
-                parameter_runs(Program::graph, Program::layout.offset, options.groups,
-                               Whole::map.parts(), options.clip_value)} {
-    held.memory.show(held.needs, held.plan, &places);
-    for (int step = 0; step <= rule.late_steps(places.stage); ++step) {
+                parameter_runs(program.tables.graph, program.tables.layout.offset, options.groups,
+                               program.tables.map.parts(), options.clip_value)} {
+    held.memory.show(held.needs, held.plan, &places_);
+    for (int step = 0; step <= rule_.late_steps(places_.stage); ++step) {
       slots_.emplace_back(held, options);
     }
   }
@@ -119,12 +116,12 @@ class AsynchronousRank final
     std::int64_t steps = 0;
     for (; await(stream, steps); ++steps) {
       begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
-      for (int i = 0; i < rule.microbatches; ++i) {
-        round(stream, steps * rule.microbatches + i, endless);
+      for (int i = 0; i < rule_.microbatches; ++i) {
+        round(stream, steps * rule_.microbatches + i, endless);
       }
     }
-    std::int64_t const all = steps * rule.microbatches;
-    for (std::int64_t g = all; g < all + rule.delay(places.stage); ++g) {
+    std::int64_t const all = steps * rule_.microbatches;
+    for (std::int64_t g = all; g < all + rule_.delay(places_.stage); ++g) {
       round(stream, g, all);
     }
     rest();
@@ -135,15 +132,15 @@ class AsynchronousRank final
     begin(slot, state, batch, false);
     parts_.carry(slot.microbatches, batch.position, batch.parents);
     parts_.sums.clear(parts_.device);
-    for (int m = 0; m < rule.microbatches; ++m) {
+    for (int m = 0; m < rule_.microbatches; ++m) {
       if (slot.microbatches[m].size > 0) {
         evaluate(slot, m);
       }
     }
-    if (Whole::ranks > 1) {
-      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage.id)});
+    if (held.tables.mesh.size() > 1) {
+      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage_.id)});
       parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
-      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage.id)});
+      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage_.id)});
       parts_.gradients.await_sums(parts_.device);
     }
     parts_.links.await_all(parts_.device);
@@ -182,12 +179,12 @@ class AsynchronousRank final
     return slots_[static_cast<std::size_t>(step) % slots_.size()];
   }
   // Microbatches are numbered through from the beginning of a stream.
-  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule.microbatches); }
-  [[nodiscard]] static int in_step(std::int64_t g) {
-    return static_cast<int>(g % rule.microbatches);
+  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule_.microbatches); }
+  [[nodiscard]] int in_step(std::int64_t g) const {
+    return static_cast<int>(g % rule_.microbatches);
   }
-  [[nodiscard]] static int table_of(std::int64_t g) {
-    return static_cast<int>(g % places.tables());
+  [[nodiscard]] int table_of(std::int64_t g) const {
+    return static_cast<int>(g % places_.tables());
   }
 
   void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
@@ -204,7 +201,7 @@ class AsynchronousRank final
   }
 
   void round(Stream& stream, std::int64_t g, std::int64_t all) {
-    each_action(rule, places.stage, g, all, [&](Action action, std::int64_t microbatch) {
+    each_action(rule_, places_.stage, g, all, [&](Action action, std::int64_t microbatch) {
       at(action);
       switch (action.kind) {
         case ActionKind::forward:
@@ -214,7 +211,7 @@ class AsynchronousRank final
           backward(microbatch);
           break;
         case ActionKind::update:
-          update(stream, microbatch / rule.microbatches);
+          update(stream, microbatch / rule_.microbatches);
           break;
         default:
           message(action, microbatch);
@@ -224,13 +221,13 @@ class AsynchronousRank final
 
   void forward(Stream& stream, std::int64_t g) {
     Slot& slot = slot_at(g);
-    if (places.predicts()) {
+    if (places_.predicts()) {
       predict(*slot.feed.state(), g);
     }
     int const t = table_of(g);
     int const m = in_step(g);
-    Passes::forward(held, slot, m, parts_.memory.table(t), t);
-    if (stage.has_result && m + 1 == rule.microbatches) {
+    Passes{held, slot}.forward(stage_, m, parts_.memory.table(t), t);
+    if (stage_.has_result && m + 1 == rule_.microbatches) {
       parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
       finish(slot, slot.key.samples, *slot.feed.result());
       stream.finish(*slot.feed.result());
@@ -240,13 +237,13 @@ class AsynchronousRank final
   // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
   void finish(Slot& slot, int samples, StepResult& result) {
     parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
-    result.non_finite = result.non_finite < rule.microbatches ? result.non_finite : 0;
+    result.non_finite = result.non_finite < rule_.microbatches ? result.non_finite : 0;
   }
 
   void backward(std::int64_t g) {
     Slot& slot = slot_at(g);
-    Passes::backward(held, slot, slot.microbatches[in_step(g)],
-                     parts_.memory.backward_table(table_of(g)));
+    Passes{held, slot}.backward(stage_, BackwardPart::whole, in_step(g),
+                                parts_.memory.backward_table(table_of(g)));
   }
 
   void message(Action action, std::int64_t g) {
@@ -260,11 +257,11 @@ class AsynchronousRank final
 
   // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
   void predict(StepState const& state, std::int64_t g) {
-    std::int64_t const delay = rule.delay(places.stage);
+    std::int64_t const delay = rule_.delay(places_.stage);
     int const ahead = static_cast<int>(g < delay ? g : delay);
-    update_.predict(parts_.device, parts_.memory, state, ahead, places.of_version(updates_),
-                    places.prediction());
-    pack_place(places.prediction());
+    update_.predict(parts_.device, parts_.memory, state, ahead, places_.of_version(updates_),
+                    places_.prediction());
+    pack_place(places_.prediction());
   }
 
   void update(Stream& stream, std::int64_t step) {
@@ -274,8 +271,8 @@ class AsynchronousRank final
       StepState const& state = *slot_of(step).feed.state();
       int const bad = update_.first_bad(parts_.device, parts_.memory);
       if (bad < 0) {
-        int const to = places.of_version(updates_ + 1);
-        update_.run(parts_.device, parts_.memory, state, places.of_version(updates_), to);
+        int const to = places_.of_version(updates_ + 1);
+        update_.run(parts_.device, parts_.memory, state, places_.of_version(updates_), to);
         pack_place(to);
         ++updates_;
       } else {
@@ -287,13 +284,13 @@ class AsynchronousRank final
 
   void fill_places() {
     updates_ = 0;
-    for (int place = 1; place < places.count(); ++place) {
+    for (int place = 1; place < places_.count(); ++place) {
       parts_.memory.copy_version(parts_.device, 0, place);
       pack_place(place);
     }
   }
   void rest() {
-    if (int const place = places.of_version(updates_); place != 0) {
+    if (int const place = places_.of_version(updates_); place != 0) {
       parts_.memory.copy_version(parts_.device, place, 0);
       pack_place(0);
     }
@@ -302,22 +299,22 @@ class AsynchronousRank final
   // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
   // reads them.
   void pack_place(int place) {
-    for (int t = 0; t < places.tables(); ++t) {
-      if (places.forward(t) == place) {
-        parts_.pack(parts_.memory.table(t), Passes::stage);
+    for (int t = 0; t < places_.tables(); ++t) {
+      if (places_.forward(t) == place) {
+        parts_.pack(parts_.memory.table(t), stage_);
         return;
       }
-      if (places.backward(t) == place) {
-        parts_.pack(parts_.memory.backward_table(t), Passes::stage);
+      if (places_.backward(t) == place) {
+        parts_.pack(parts_.memory.backward_table(t), stage_);
         return;
       }
     }
   }
 
   // The first table whose B reads the weights of place 0: what evaluation computes with.
-  static int table_at_rest() {
+  [[nodiscard]] int table_at_rest() const {
     int t = 0;
-    while (places.backward(t) != 0) {
+    while (places_.backward(t) != 0) {
       ++t;
     }
     return t;
@@ -327,23 +324,26 @@ class AsynchronousRank final
   void evaluate(Slot& slot, int m) {
     int const t = table_at_rest();
     Table const& table = parts_.memory.backward_table(t);
-    Action action{.stage = static_cast<std::int16_t>(stage.id), .index = m};
+    Action action{.stage = static_cast<std::int16_t>(stage_.id), .index = m};
     auto const begins = [&](ActionKind kind) {
       action.kind = kind;
       at(action);
     };
-    if (places.stage > 0) {
+    if (places_.stage > 0) {
       begins(ActionKind::receive_forward);
       message(action, slot, m, table);
     }
     begins(ActionKind::forward);
-    Passes::forward(held, slot, m, table, t);
-    if (places.stage + 1 < Whole::devices) {
+    Passes{held, slot}.forward(stage_, m, table, t);
+    if (places_.stage + 1 < held.tables.devices) {
       begins(ActionKind::send_forward);
       message(action, slot, m, table);
     }
   }
 
+  WeightPlaces const& places_;
+  Asynchrony const& rule_;
+  LocalStage const& stage_;
   std::deque<Slot> slots_;  // a step's stays where it is
   VersionUpdate<Backend> update_;
   std::int64_t updates_ = 0;  // of this stream

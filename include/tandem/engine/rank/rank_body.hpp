@@ -32,10 +32,6 @@ template <class Parts>
 struct HeldParts {
   Parts held;
 };
-template <class Parts>
-struct HeldSlot {
-  StepSlot<Parts> slot_;
-};
 
 /// Samples of numbers, and labels.
 template <class Parts, class P = typename Parts::Backend::Master>

@@ -4,11 +4,17 @@
 /// @file
 /// StepSlot: what a rank has of one step that is at work: its data, its microbatches, its key.
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
 #include <tandem/core/config.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
+#include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/step/feed.hpp>
 #include <tandem/engine/step/microbatches.hpp>
-#include <tandem/engine/step/source.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/optim/clip_sets.hpp>
@@ -29,30 +35,36 @@ struct SlotState {
 
 /// A rank in lockstep with the others has one, one of an asynchronous pipeline as many as there are
 /// steps that have microbatches there at once.
-/// @tparam Parts  RankParts
-template <class Parts>
+/// @tparam PartsType  RankParts
+/// @tparam BatchType  StepBatch
+template <class PartsType, class BatchType>
 struct StepSlot : SlotState {
-  using Backend = typename Parts::Backend;
-  using Whole = typename Parts::Whole;
-  using Loss = typename Parts::Loss;
-  using Target = typename Loss::Target;
-  using Batch = StepBatchOf<typename Parts::Program, Backend, Loss>;
-  using FeedType = Feed<typename Parts::Program, Backend, Target>;
+  using Parts = PartsType;
+  using Batch = BatchType;
+  using Target = typename Parts::Target;
+  using FeedType = Feed<typename Parts::Backend, Batch>;
+  using PassType = typename Parts::PassType;
 
   TANDEM_COLD StepSlot(Parts& parts, RankOptions const& options)
       : SlotState{.microbatches = parts.microbatches(options),
                   .groups_clip = clips_apart(options.groups),
-                  .weighs_targets = weighs},
-        feed{parts.device, parts.feed_sizes(options)} {
+                  .weighs_targets = parts.program.criterion.weight != nullptr},
+        program{parts.program},
+        output{program.tables.network.node[program.tables.network.result].out},
+        feed{parts.device,
+             {.tables = program.tables,
+              .samples = parts.samples_of(options),
+              .targets = program.criterion.targets}} {
     state = feed.state();
     result = feed.result();
+    passes_.reserve(static_cast<std::size_t>(microbatches.passes()));
   }
 
   /// Begins a step on the rank's samples of @p all.
   void begin(Parts& parts, StepState const& given, Batch const& all, bool training,
              auto const& wait) {
-    Batch const batch = parts.slices.given(all, network.output().limit);
-    bool const has_source = batch.position <= 0 || !reads_two<Whole>();
+    Batch const batch = parts.slices.given(all, limit());
+    bool const has_source = batch.position <= 0 || !program.tables.reads_two;
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
            .time = time,
@@ -62,14 +74,23 @@ struct StepSlot : SlotState {
            .training = training,
            .targets = batch.targets != nullptr,
            .outputs = batch.outputs != nullptr,
-           .exchanges = training && Whole::averaging.takes_place(given.step),
+           .exchanges = training && averaging().takes_place(given.step),
            .clips = training && (groups_clip || given.clip_norm > 0.0 || scaled != nullptr)};
     touched = training && FeedType::steps_in_flight > 1;  // what is queued is not looked at
     microbatches.split(batch.size, time);
     feed.begin(parts.device, weighed(given, batch), batch, microbatches, wait);
   }
-  /// What is queued first.
-  void load(Parts& parts) { feed.load(parts.device, microbatches); }
+  /// What is queued first. From now on the step has passes.
+  void load(Parts& parts) {
+    feed.load(parts.device, microbatches);
+    if (PassKey const now = pass_key(); passes_.empty() || now != passes_key_) {
+      passes_key_ = now;
+      passes_.clear();
+      for (int m = 0; m < microbatches.passes(); ++m) {
+        passes_.push_back(make_pass(parts, microbatches[m]));
+      }
+    }
+  }
 
   /// What the gradient of a sample's loss is multiplied by, as far as the host knows it.
   [[nodiscard]] double loss_scale(Microbatch const& own) const {
@@ -83,91 +104,121 @@ struct StepSlot : SlotState {
 
   /// Over how many samples the loss of microbatch @p own is a mean: those of its model.
   [[nodiscard]] int samples_of(Microbatch const& own) const {
-    return Whole::averaging.keeps_two() ? microbatches.total_of_copy(own) : key.samples;
+    return averaging().keeps_two() ? microbatches.total_of_copy(own) : key.samples;
   }
 
-  [[nodiscard]] typename Parts::PassType pass(Parts& parts, Microbatch const& own) const {
-    float* coverage = nullptr;
-    if constexpr (requires { feed.coverage(own); }) {
-      coverage = feed.coverage(own);
+  /// The pass over microbatch @p m, at any stage.
+  [[nodiscard]] PassType const& pass(int m) const { return passes_[static_cast<std::size_t>(m)]; }
+
+  RankProgram<typename Parts::Backend, Target> const& program;
+  Shape output;  ///< of the network
+  FeedType feed;
+
+ private:
+  // Of a device that works behind the host's back, the host does not know the last step's verdict.
+  static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
+
+  // What the passes of a step depend on: its key, and where the first one's data are.
+  struct PassKey {
+    StepKey key{};
+    std::array<void const*, 5> data{};
+
+    friend bool operator==(PassKey const&, PassKey const&) = default;
+  };
+  [[nodiscard]] PassKey pass_key() const {
+    Microbatch const& first = microbatches[0];
+    PassKey all{key, {feed.lengths(first), feed.second_lengths(first)}};
+    if constexpr (requires { feed.coverage(first); }) {
+      all.data[2] = feed.coverage(first);
     }
-    return {.device = parts.device,
-            .batch = own.size,
-            .first_sample = own.first,
-            .share = static_cast<double>(own.size) / samples_of(own),
-            .state = state,
-            .training = key.training,
-            .accumulate = own.adds,
-            .time = own.time.of[0],
-            .lengths = feed.lengths(own),
-            .position = own.position >= 0 ? own.position : key.position,
-            .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
-            .coverage = coverage,
-            .other_time = own.time.of[1],
-            .other_lengths = feed.second_lengths(own)};
-  }
-  /// The same where the network's result is made, for a criterion.
-  [[nodiscard]] typename Parts::PassType criterion_pass(Parts& parts, Microbatch const& own) const {
-    auto all = pass(parts, own);
-    if constexpr (weighs) {
-      int const copy = microbatches.copy_of(own);
-      all.row_scale =
-          key.training && scaled != nullptr ? &scaled->row_scale[copy] : &state->row_scale[copy];
-    }
-    if constexpr (!host_knows_scale) {
-      all.loss_scale = key.training && scaled != nullptr ? &scaled->now.scale : nullptr;
-    }
-    if constexpr (is_criterion) {
-      all.targets = key.targets ? feed.targets(own) : nullptr;
-      all.scores = feed.scores(own);
+    if (result_node().criterion) {
+      all.data[3] = key.targets ? feed.targets(first) : nullptr;
+      all.data[4] = feed.scores(first);
     }
     return all;
   }
 
-  FeedType feed;
+  [[nodiscard]] PassType make_pass(Parts& parts, Microbatch const& own) const {
+    PassType pass{
+        .device = parts.device,
+        .batch = own.size,
+        .first_sample = own.first,
+        .share = static_cast<double>(own.size) / samples_of(own),
+        .state = state,
+        .training = key.training,
+        .accumulate = own.adds,
+        .time = own.time.of[0],
+        .lengths = feed.lengths(own),
+        .position = own.position >= 0 ? own.position : key.position,
+        .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
+        .other_time = own.time.of[1],
+        .other_lengths = feed.second_lengths(own)};
+    if constexpr (requires { feed.coverage(own); }) {
+      pass.coverage = feed.coverage(own);
+    }
+    if (program.tables.has_result) {
+      set_criterion(pass, own);
+    }
+    return pass;
+  }
+  // What the last layer needs where it is a criterion, and the loss.
+  void set_criterion(PassType& pass, Microbatch const& own) const {
+    bool const is_scaled = key.training && scaled != nullptr;
+    if (weighs_targets) {
+      int const copy = microbatches.copy_of(own);
+      pass.row_scale = is_scaled ? &scaled->row_scale[copy] : &state->row_scale[copy];
+    }
+    if constexpr (!host_knows_scale) {
+      pass.loss_scale = is_scaled ? &scaled->now.scale : nullptr;
+    }
+    if constexpr (std::is_same_v<Target, std::int32_t>) {  // as those of a criterion's rows are
+      if (result_node().criterion) {
+        pass.targets = key.targets ? feed.targets(own) : nullptr;
+        pass.scores = feed.scores(own);
+      }
+    }
+  }
 
- private:
-  static constexpr bool weighs = requires(Target const* targets) {
-    Loss::weight({targets, 0}, 0, 0);
-  };
-  static constexpr auto const& network = Whole::network;
-  // Of a device that works behind the host's back, the host does not know the last step's verdict.
-  static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
-  static constexpr bool is_criterion = network.output().criterion;
+  [[nodiscard]] Averaging const& averaging() const { return program.tables.averaging; }
+  [[nodiscard]] Node const& result_node() const {
+    return program.tables.network.node[program.tables.network.result];
+  }
+  [[nodiscard]] std::int64_t limit() const { return result_node().limit; }
 
-  static constexpr int rows_of(int input, int given) {
-    Shape const shape = input_shape<Whole>(input);
+  [[nodiscard]] int rows_of(int input, int given) const {
+    Shape const shape = input_shape(program.tables.network, input);
     return given > 0 || !shape.timed ? given : shape[0];
   }
 
   // The state with what the loss is a mean of, in the global batch and in that of each model's
   // copy.
   [[nodiscard]] StepState weighed(StepState own, Batch const& batch) const {
-    if constexpr (weighs) {
-      if (batch.targets != nullptr) {
-        int const time = key.time[network.output().out];
-        auto const weight = [&](int first, int size) {
-          return Loss::weight({batch.targets, time}, first, size);
-        };
-        double counts[2] = {};
-        if constexpr (Whole::averaging.keeps_two()) {
-          microbatches.each_of_all(
-              [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
-          own.targets = counts[0] + counts[1];
-        } else {  // in the order of the samples, which no strategy changes
-          own.targets = counts[0] = counts[1] = weight(0, batch.size);
-        }
-        for (int copy = 0; copy < 2; ++copy) {
-          own.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
-        }
-        own.counted = own.targets;
-        if constexpr (requires { Loss::counted({batch.targets, time}, 0, 0); }) {
-          own.counted = Loss::counted({batch.targets, time}, 0, batch.size);
-        }
-      }
+    if (!weighs_targets || batch.targets == nullptr) {
+      return own;
     }
+    int const time = key.time[output];
+    auto const weight = [&](int first, int size) {
+      return program.criterion.weight(batch.targets, time, first, size);
+    };
+    double counts[2] = {};
+    if (averaging().keeps_two()) {
+      microbatches.each_of_all(
+          [&](int copy, int first, int size) { counts[copy] += weight(first, size); });
+      own.targets = counts[0] + counts[1];
+    } else {  // in the order of the samples, which no strategy changes
+      own.targets = counts[0] = counts[1] = weight(0, batch.size);
+    }
+    for (int copy = 0; copy < 2; ++copy) {
+      own.row_scale[copy] = counts[copy] > 0.0 ? 1.0 / counts[copy] : 0.0;
+    }
+    own.counted = program.criterion.counted != nullptr
+                      ? program.criterion.counted(batch.targets, time, 0, batch.size)
+                      : own.targets;
     return own;
   }
+
+  std::vector<PassType> passes_;
+  PassKey passes_key_{};
 };
 
 }  // namespace tandem

@@ -2,13 +2,10 @@
 #pragma once
 
 /// @file
-/// walk: a rank's loop over its row of actions; at_stage: from a stage's number, known when a rank
-/// runs, to its index, known to the compiler.
+/// walk: a rank's loop over its row of actions.
 
 #include <atomic>
 #include <cstdint>
-#include <type_traits>
-#include <utility>
 
 #include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -48,20 +45,6 @@ void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const
   for (; next->kind != ActionKind::end; ++next) {
     progress.store(pack(*next), std::memory_order_relaxed);
     f(*next);
-  }
-}
-
-/// Calls @p f with the index of the local stage @p id of a DeviceProgram, as a type.
-template <class Program, class F>
-TANDEM_INLINE void at_stage(int id, F const& f) {
-  if constexpr (Program::stages.count == 1) {
-    f(std::integral_constant<int, 0>{});
-  } else {
-    [&]<int... S>(std::integer_sequence<int, S...>) {
-      (void)((Program::stages.stage[S].id == id && (f(std::integral_constant<int, S>{}), true)) ||
-             ...);
-    }
-    (std::make_integer_sequence<int, Program::stages.count>{});
   }
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tandem/core/shape.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/graph/rewrite.hpp>
@@ -109,57 +110,54 @@ class ChunkFeed {
   bool has_lengths_ = false;
 };
 
-/// Where microbatches come whole.
-struct NoChunkFeed {
-  NoChunkFeed(auto const&... /*arguments*/) {}
-  [[nodiscard]] static std::int64_t bytes() { return 0; }
-};
-
-/// What a Feed must have room for.
-struct FeedSizes {
+/// What a Feed is made for.
+struct FeedTask {
+  DeviceTables const& tables;       ///< outlive it
   std::int64_t samples = 0;         ///< of the largest shard
   Shape targets = vector_shape(1);  ///< of a sample
 };
 
-/// Whether arrays of @p shape are of another type, or in another order, than users have them.
+/// Whether some arrays are of another type, or in another order, than users have them.
+template <class Backend>
+inline constexpr bool has_border =
+    rewrites_of<Backend>().channels_last ||
+    !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+
+/// Whether those of @p shape are.
 template <class Backend>
 constexpr bool converts(Shape shape) {
-  bool const reorders = rewrites_of<Backend>().channels_last && shape.rank == 3 && shape[0] > 1 &&
-                        shape[1] * shape[2] > 1;
-  return reorders || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+  bool const is_image = shape.rank == 3 && shape[0] > 1 && shape[1] * shape[2] > 1;
+  return has_border<Backend> &&
+         (is_image || !std::is_same_v<typename Backend::Scalar, typename Backend::Master>);
 }
 
 /// The primary template is for devices that read the caller's memory: nothing is copied unless the
 /// backend stores it otherwise, and a step is over when its last action is.
-template <class Program, class Backend, class Target>
+/// @tparam BatchType  StepBatch
+template <class Backend, class BatchType>
 class Feed {
  public:
+  using Batch = BatchType;
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
-  using In = InputOf<typename Program::Program, Backend>;
-  using Batch = StepBatch<P, Target, In>;
+  using In = typename Batch::Input;
+  using Target = typename Batch::TargetType;
   using Device = typename Backend::Device;
-  static constexpr Shape in = Program::Program::network.node[0].out;
-  static constexpr Shape second = input_shape<typename Program::Program>(1);
-  static constexpr Shape out = Program::Program::network.output().out;
-  static constexpr std::int64_t inputs = in.elements();
-  /// Whether the input are indices, which no backend stores otherwise.
-  static constexpr bool takes_indices = Program::Program::network.node[0].limit > 0;
-  /// Whether the caller's elements are of another type, or in another order, than the backend's.
-  static constexpr bool converts_input =
-      Program::has_input && !takes_indices && converts<Backend>(in);
-  static constexpr bool converts_output = converts<Backend>(out);
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
-  /// Whether a pass has a chunk of each sequence, whose rows do not stand together in a batch.
-  static constexpr bool in_chunks = Program::Program::batching.chunks > 1;
-
-  Feed(Device& device, FeedSizes const& sizes)
-      : targets_{sizes.targets},
-        chunks_{sizes.samples, inputs, Program::Program::batching.chunks},
-        samples_{device, converts_input
-                             ? static_cast<std::size_t>(sizes.samples * inputs) * sizeof(T)
+  Feed(Device& device, FeedTask const& task)
+      : tables_{task.tables},
+        targets_{task.targets},
+        in_{input_shape(tables_.network, 0)},
+        second_{input_shape(tables_.network, 1)},
+        out_{tables_.network.node[tables_.network.result].out},
+        in_chunks_{tables_.batching.chunks > 1},
+        converts_input_{tables_.has_input && !takes_indices && converts<Backend>(in_)},
+        converts_output_{converts<Backend>(out_)},
+        chunks_{in_chunks_ ? task.samples : 0, in_.elements(), tables_.batching.chunks},
+        samples_{device, converts_input_
+                             ? static_cast<std::size_t>(task.samples * in_.elements()) * sizeof(T)
                              : 0} {}
 
   /// Begins a step. @p batch is the global one, of which the rank has @p own.
@@ -171,7 +169,9 @@ class Feed {
     first_ = own.begin();
     from_ = batch.from;
     times_ = own.time();
-    time_ = times_[in];
+    time_ = times_[in_];
+    input_each_ = in_.elements(time_);
+    target_each_ = targets_.elements(times_[out_]);
     result_ = {};
   }
 
@@ -184,48 +184,46 @@ class Feed {
 
   /// What is queued first in every step.
   void load(Device& device, RankMicrobatches const& own) {
-    if constexpr (in_chunks) {
-      std::int64_t const at = (first_ - batch_.from) * time_;
-      chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
-                   batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
-    }
-    if constexpr (converts_input) {
-      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in),
-                            batch_.x + (first_ - batch_.from) * in.elements(time_),
+    if constexpr (takes_indices) {
+      if (in_chunks_) {
+        std::int64_t const at = (first_ - batch_.from) * time_;
+        chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
+                     batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
+      }
+    } else if constexpr (has_border<Backend>) {
+      if (!converts_input_) {
+        return;
+      }
+      Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in_),
+                            batch_.x + (first_ - batch_.from) * input_each_,
                             samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if constexpr (in_chunks) {
+    if (in_chunks_) {
       return reinterpret_cast<T const*>(chunks_.input(m));
-    } else if constexpr (takes_indices) {
-      return reinterpret_cast<T const*>(batch_.x + place(m) * in.elements(time_));
-    } else if constexpr (converts_input) {
-      return samples_.template as<T>() + (m.first - first_) * in.elements(time_);
-    } else {
-      return batch_.x + place(m) * in.elements(time_);
     }
+    if (converts_input_) {
+      return samples_.template as<T>() + (m.first - first_) * input_each_;
+    }
+    return reinterpret_cast<T const*>(batch_.x + place(m) * input_each_);
   }
   /// The same of the second input, which are indices.
   [[nodiscard]] T const* second_input(Microbatch const& m) const {
-    return reinterpret_cast<T const*>(batch_.second.x + place(m) * second.elements(times_[second]));
+    return reinterpret_cast<T const*>(batch_.second.x +
+                                      place(m) * second_.elements(times_[second_]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    if constexpr (in_chunks) {
-      return chunks_.targets(m);
-    } else {
-      return batch_.targets + place(m) * targets_.elements(times_[out]);
-    }
+    return in_chunks_ ? chunks_.targets(m) : batch_.targets + place(m) * target_each_;
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    if constexpr (in_chunks) {
+    if (in_chunks_) {
       return chunks_.lengths(m);
-    } else {
-      return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
     }
+    return batch_.lengths != nullptr ? batch_.lengths + m.first : nullptr;
   }
 
   [[nodiscard]] std::int32_t const* second_lengths(Microbatch const& m) const {
@@ -234,22 +232,25 @@ class Feed {
 
   /// Of each of its samples, for a criterion; null where they are not wanted.
   [[nodiscard]] float* scores(Microbatch const& m) const {
-    std::int64_t const each = Program::Program::network.output().limit;
+    std::int64_t const each = tables_.network.node[tables_.network.result].limit;
     return batch_.scores != nullptr ? batch_.scores + m.first * each : nullptr;
   }
 
   /// Of each of its samples and rows of the first input, for an attention to these.
   [[nodiscard]] float* coverage(Microbatch const& m) const {
-    return batch_.coverage != nullptr ? batch_.coverage + m.first * in.elements() : nullptr;
+    return batch_.coverage != nullptr ? batch_.coverage + m.first * in_.elements() : nullptr;
   }
 
   /// Gives the caller a microbatch's outputs.
   void store(Device& device, T const* y, Microbatch const& m) {
-    std::int64_t const outputs = out.elements(times_[out]);
+    std::int64_t const outputs = out_.elements(times_[out_]);
     P* const to = batch_.outputs + m.first * outputs;
-    if constexpr (converts_output) {
-      Border<Backend>::store(device, m.size, shape_of(out), y, to);
-    } else {
+    if constexpr (has_border<Backend>) {
+      if (converts_output_) {
+        return Border<Backend>::store(device, m.size, shape_of(out_), y, to);
+      }
+    }
+    if constexpr (std::is_same_v<T, P>) {
       Verbs<Backend>::copy(device, y, to, m.size * outputs);
     }
   }
@@ -283,15 +284,25 @@ class Feed {
     return shape;
   }
 
-  using InChunks = std::conditional_t<in_chunks, ChunkFeed<Target>, NoChunkFeed>;
+  // No backend stores indices otherwise.
+  static constexpr bool takes_indices = std::is_same_v<In, std::int32_t>;
 
+  DeviceTables const& tables_;
   Shape targets_;
-  InChunks chunks_;
+  Shape in_;
+  Shape second_;
+  Shape out_;
+  bool in_chunks_;        // of each sequence, whose rows do not stand together in a batch
+  bool converts_input_;   // the caller's elements are of another type, or in another order
+  bool converts_output_;  // likewise
+  ChunkFeed<Target> chunks_;
   typename Backend::Buffer samples_;
-  std::int64_t first_ = 0;  // of the rank's samples in the global batch
-  std::int64_t from_ = 0;   // the first sample of the global batch that this process has
-  Times times_{};           // rows of the step's samples
-  int time_ = 0;            // those of the first input
+  std::int64_t first_ = 0;        // of the rank's samples in the global batch
+  std::int64_t from_ = 0;         // the first sample of the global batch that this process has
+  Times times_{};                 // rows of the step's samples
+  int time_ = 0;                  // those of the first input
+  std::int64_t input_each_ = 0;   // elements of a sample
+  std::int64_t target_each_ = 0;  // likewise
   StepState state_{};
   Batch batch_{};
   StepResult result_{};

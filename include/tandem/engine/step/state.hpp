@@ -12,6 +12,7 @@
 #include <tandem/core/metric_values.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/step_state.hpp>
 
 namespace tandem {
@@ -61,11 +62,14 @@ template <class Program, class Backend>
 using InputOf = std::conditional_t<(Program::network.node[0].limit > 0), std::int32_t,
                                    typename Backend::Master>;
 
-/// The input of @p Program of this number; of no shape where it has fewer.
+/// The input of @p network of this number; of no shape where it has fewer.
+constexpr Shape input_shape(GraphView network, int number) {
+  Node const& node = network.node[number];
+  return node.kind == NodeKind::input ? node.out : Shape{};
+}
 template <class Program>
 constexpr Shape input_shape(int number) {
-  Node const& node = Program::network.node[number];
-  return node.kind == NodeKind::input ? node.out : Shape{};
+  return input_shape(Program::network, number);
 }
 
 /// The batches of a program's steps. @tparam Device  DeviceProgram

@@ -12,8 +12,8 @@
 #include <tandem/comm/transport.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
-#include <tandem/engine/rank/asynchronous_rank.hpp>
-#include <tandem/engine/rank/rank.hpp>
+#include <tandem/engine/rank/make_rank.hpp>
+#include <tandem/engine/step/feed.hpp>
 #include <tandem/train/ranks/group_transport.hpp>
 #include <tandem/train/ranks/program_facts.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
@@ -53,13 +53,12 @@ class WorkersOf
   using Communicator = typename TransportType::Communicator;
   using Group = WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
   using typename Group::RankType;
+  using FeedType =
+      Feed<Backend, StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
   /// The rank that is device @p D of its replica.
   template <int D>
-  using RankOf = std::conditional_t<
-      Program::asynchrony.on(),
-      AsynchronousRank<typename Program::template Device<D>, Backend, LossType, MetricType,
-                       Communicator>,
-      Rank<typename Program::template Device<D>, Backend, LossType, MetricType, Communicator>>;
+  using RankOf =
+      tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
   /// Whether the ranks run without a barrier between steps.
   static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
@@ -68,9 +67,9 @@ class WorkersOf
   static constexpr int steps_in_flight = Program::asynchrony.on()
                                              ? Program::asynchrony.late_steps(0) + 2
                                          : streams ? 2
-                                                   : RankOf<0>::FeedType::steps_in_flight;
-  static_assert(detail::PostValidatesOn<Program::post_validated,
-                                        RankOf<0>::FeedType::steps_in_flight == 1>::value);
+                                                   : FeedType::steps_in_flight;
+  static_assert(
+      detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
 
   static constexpr auto devices =
       detail::parameters_of_devices<Program>(std::make_integer_sequence<int, Program::devices>{});
@@ -128,7 +127,11 @@ class WorkersOf
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
-      (void)((device == D && (made = std::make_unique<RankOf<D>>(options, ends), true)) || ...);
+      (void)((device == D &&
+              (made = tandem::make_rank<typename Program::template Device<D>, Backend, LossType,
+                                        MetricType>(options, ends),
+               true)) ||
+             ...);
     }
     (std::make_integer_sequence<int, Program::devices>{});
     return made;

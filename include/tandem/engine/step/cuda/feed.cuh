@@ -23,6 +23,7 @@
 #include <tandem/engine/step/cuda/output_feed.cuh>
 #include <tandem/engine/step/cuda/staging.hpp>
 #include <tandem/engine/step/feed.hpp>
+#include <tandem/engine/step/state.hpp>
 #include <tandem/kernels/cuda/take_batch.cuh>
 #include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/buffer.hpp>
@@ -32,27 +33,33 @@
 
 namespace tandem {
 
-template <class Program, class Kernels, class Precision, class Target>
-class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
+template <class Kernels, class Precision, class BatchType>
+class Feed<BasicCuda<Kernels, Precision>, BatchType> {
  public:
   using Backend = BasicCuda<Kernels, Precision>;
+  using Batch = BatchType;
   using T = typename Precision::Scalar;
   using P = typename Precision::Master;
-  using In = InputOf<typename Program::Program, Backend>;
-  using Batch = StepBatch<P, Target, In>;
+  using In = typename Batch::Input;
+  using Target = typename Batch::TargetType;
   using Device = cuda::RankDevice;
-  static constexpr Shape out = Program::Program::network.output().out;
   static constexpr int steps_in_flight = 2;
 
-  Feed(Device& device, FeedSizes const& sizes)
-      : sizes_{sizes},
+  Feed(Device& device, FeedTask const& task)
+      : tables_{task.tables},
+        out_{output().out},
+        target_shape_{task.targets},
+        has_second_{input_shape(tables_.network, 1).valid()},
+        in_chunks_{tables_.batching.chunks > 1},
+        input_copy_{copy_of(input_node())},
+        result_copy_{copy_of(tables_.graph.result)},
         header_{device, sizeof(Header)},
-        input_{device, sizes.samples},
-        second_{device, sizes.samples},
-        targets_{device, target_bytes(result_samples(sizes), out.timed ? out[0] : 0)},
-        output_{device, result_samples(sizes)},
-        chunks_{sizes.samples, InputFeed<Program, Backend, 0>::shape.elements(),
-                Program::Program::batching.chunks},
+        input_{device, task, 0},
+        second_{device, task, 1},
+        targets_{device, target_bytes(result_samples(task), out_.timed ? out_[0] : 0)},
+        output_{device, output(), result_samples(task)},
+        chunks_{in_chunks_ ? task.samples : 0, input_shape(tables_.network, 0).elements(),
+                tables_.batching.chunks},
         slots_{Slot{device, targets_.bytes()}, Slot{device, targets_.bytes()}} {}
 
   Feed(Feed const&) = delete;
@@ -73,17 +80,17 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
              RankMicrobatches const& own, Wait const& /*wait*/) {
     expects(waiting() < steps_in_flight, "Feed: collect the oldest step before you queue another");
     FeedPart const shard{own.begin(), own.end() - own.begin()};
-    FeedPart const taken = has_second ? FeedPart{shard.first, Program::has_input ? shard.count : 0}
-                                      : part_of(own, Program::has_input, input_copy);
-    result_ = part_of(own, Program::has_result, result_copy);
+    FeedPart const taken = has_second_ ? FeedPart{shard.first, tables_.has_input ? shard.count : 0}
+                                       : part_of(own, tables_.has_input, input_copy_);
+    result_ = part_of(own, tables_.has_result, result_copy_);
     Given const given = this->given(batch, own);
-    time_ = in_chunks ? given.input.time : own[0].time[out];
+    time_ = in_chunks_ ? given.input.time : own[0].time[out_];
     has_targets_ = given.targets != nullptr;
     int const place = static_cast<int>(queued_ % 2);
     Slot& slot = slots_[place];
     output_.begin(device, place, result_, time_, batch.outputs, batch.scores);
     input_.stage(device, place, given.input, taken, shard, given.from);
-    if constexpr (has_second) {
+    if (has_second_) {
       second_.stage(
           device, place,
           {batch.second.x, own[0].time.of[1], advanced(batch.second.lengths, shard.first)}, taken,
@@ -91,7 +98,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     }
     if (has_targets_ && result_.count > 0) {
       slot.targets.stage(
-          device, given.targets + (result_.first - given.from) * sizes_.targets.elements(time_),
+          device, given.targets + (result_.first - given.from) * target_shape_.elements(time_),
           target_bytes(result_.count, time_));
     }
     device.copy.record(slot.staged);
@@ -110,10 +117,10 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
 
   /// One kernel, or a few: as InputFeed::take says.
   void load(Device& device, RankMicrobatches const& own) {
-    std::int64_t const targets = has_targets_ ? result_.count * sizes_.targets.elements(time_) : 0;
-    input_.take(device, &header_.template as<Header>()->batch, own.of_copy(input_copy), targets,
+    std::int64_t const targets = has_targets_ ? result_.count * target_shape_.elements(time_) : 0;
+    input_.take(device, &header_.template as<Header>()->batch, own.of_copy(input_copy_), targets,
                 targets_.template as<Target>());
-    if constexpr (has_second) {
+    if (has_second_) {
       second_.template take<Target>(device, &header_.template as<Header>()->second, {}, 0, nullptr);
     }
   }
@@ -128,7 +135,7 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
     std::int64_t const before = m.position > 0 ? std::int64_t{m.size} * m.position : 0;
     return targets_.template as<Target>() +
-           (m.first - result_.first) * sizes_.targets.elements(time_) + before;
+           (m.first - result_.first) * target_shape_.elements(time_) + before;
   }
   [[nodiscard]] float* scores(Microbatch const& m) const { return output_.scores(m); }
 
@@ -174,13 +181,6 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     cuda::StagedBatch<In, Target> second{};
   };
 
-  // Two inputs are indices both, and small: a device takes all of its shard, whichever of the
-  // model's copies reads which.
-  static constexpr bool has_second = InputFeed<Program, Backend, 1>::shape.valid();
-
-  // Whether a pass has a chunk of each sequence: then what is staged stands chunk by chunk.
-  static constexpr bool in_chunks = Program::Program::batching.chunks > 1;
-
   // A step's data in the order in which it is staged.
   struct Given {
     StepInput<In> input;    // its lengths those of the rank's first sample and of the next ones
@@ -189,38 +189,39 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
   };
   Given given(Batch const& batch, RankMicrobatches const& own) {
     std::int32_t const* const lengths = advanced(batch.lengths, own.begin());
-    if constexpr (in_chunks) {
-      std::int64_t const at = (own.begin() - batch.from) * own.time().of[0];
-      chunks_.load(own, batch.x + at, advanced(batch.targets, at), lengths);
-      return {{chunks_.inputs(), chunks_.time(), chunks_.lengths()},
-              batch.targets != nullptr ? chunks_.targets() : nullptr,
-              static_cast<int>(own.begin())};
-    } else {
-      return {{batch.x, own[0].time.of[0], lengths}, batch.targets, batch.from};
+    if constexpr (std::is_same_v<In, std::int32_t>) {
+      if (in_chunks_) {
+        std::int64_t const at = (own.begin() - batch.from) * own.time().of[0];
+        chunks_.load(own, batch.x + at, advanced(batch.targets, at), lengths);
+        return {{chunks_.inputs(), chunks_.time(), chunks_.lengths()},
+                batch.targets != nullptr ? chunks_.targets() : nullptr,
+                static_cast<int>(own.begin())};
+      }
     }
+    return {{batch.x, own[0].time.of[0], lengths}, batch.targets, batch.from};
   }
   template <class E>
   static E const* advanced(E const* all, std::int64_t first) {
     return all != nullptr ? all + first : nullptr;
   }
 
+  [[nodiscard]] Node const& output() const { return tables_.network.node[tables_.network.result]; }
   // Of the model's copies, which one has this node on this device.
-  static constexpr int copy_of(int node) {
-    for (auto const& stage : Program::stages.stage) {
+  [[nodiscard]] int copy_of(int node) const {
+    for (LocalStage const& stage : tables_.stages) {
       if (node >= stage.first && node < stage.last) {
         return stage.copy;
       }
     }
     return 0;
   }
-  static constexpr int input_copy = [] {
+  [[nodiscard]] int input_node() const {
     int node = 0;
-    while (node + 1 < Program::graph.nodes && Program::graph.node[node].kind != NodeKind::input) {
+    while (node + 1 < tables_.graph.nodes && tables_.graph.node[node].kind != NodeKind::input) {
       ++node;
     }
-    return copy_of(node);
-  }();
-  static constexpr int result_copy = copy_of(Program::graph.result);
+    return node;
+  }
 
   static FeedPart part_of(RankMicrobatches const& own, bool has, int copy) {
     return {own.begin(copy), has ? own.end(copy) - own.begin(copy) : 0};
@@ -251,20 +252,28 @@ class Feed<Program, BasicCuda<Kernels, Precision>, Target> {
     cuda::Event done;
   };
 
-  static std::int64_t result_samples(FeedSizes const& sizes) {
-    return Program::has_result ? sizes.samples : 0;
+  static std::int64_t result_samples(FeedTask const& task) {
+    return task.tables.has_result ? task.samples : 0;
   }
   [[nodiscard]] std::size_t target_bytes(std::int64_t samples, int time) const {
-    return static_cast<std::size_t>(samples * sizes_.targets.elements(time)) * sizeof(Target);
+    return static_cast<std::size_t>(samples * target_shape_.elements(time)) * sizeof(Target);
   }
 
-  FeedSizes sizes_;
+  DeviceTables const& tables_;
+  Shape out_;           // of the network
+  Shape target_shape_;  // of a sample
+  // Two inputs are indices both, and small: a device takes all of its shard, whichever of the
+  // model's copies reads which.
+  bool has_second_;
+  bool in_chunks_;  // a pass has a chunk of each sequence: what is staged stands chunk by chunk
+  int input_copy_;
+  int result_copy_;
   cuda::Buffer header_;
-  InputFeed<Program, Backend, 0> input_;
-  InputFeed<Program, Backend, 1> second_;
+  InputFeed<Backend, In> input_;
+  InputFeed<Backend, In> second_;
   cuda::Buffer targets_;
-  OutputFeed<Program, Backend> output_;
-  std::conditional_t<in_chunks, ChunkFeed<Target>, NoChunkFeed> chunks_;
+  OutputFeed<Backend> output_;
+  ChunkFeed<Target> chunks_;
   Slot slots_[2];
   FeedPart result_;  // of the step at work: samples of which it has the network's result
   int time_ = 0;     // rows of its outputs and targets

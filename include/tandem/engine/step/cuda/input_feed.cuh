@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include <tandem/engine/step/cuda/staging.hpp>
+#include <tandem/engine/step/feed.hpp>
 #include <tandem/engine/step/microbatches.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/kernels/cuda/take_batch.cuh>
@@ -26,24 +27,28 @@ struct FeedPart {
 
 /// As a Feed on Cuda stages and takes a step's data: two staging buffers, used in turn, and what
 /// the ops read. A device takes the samples only where it has inputs; lengths it has of its shard.
-/// @tparam Number  of the input; where the network has fewer, nothing is held
-template <class Program, class Backend, int Number>
+/// @tparam In  of the caller's: indices, or numbers
+template <class Backend, class In>
 class InputFeed {
  public:
   using T = typename Backend::Scalar;
-  using In = InputOf<typename Program::Program, Backend>;
   using Device = cuda::RankDevice;
-  static constexpr Shape shape = input_shape<typename Program::Program>(Number);
-  static constexpr bool takes_indices = Program::Program::network.node[Number].limit > 0;
+  static constexpr bool takes_indices = std::is_same_v<In, std::int32_t>;
 
-  /// @param samples  of the largest shard
-  InputFeed(Device& device, std::int64_t samples)
-      : samples_{device, Program::has_input
-                             ? static_cast<std::size_t>(samples * stride) * sizeof(Stored)
+  /// @param number  of the input; where the network has fewer, nothing is held
+  InputFeed(Device& device, FeedTask const& task, int number)
+      : shape_{input_shape(task.tables.network, number)},
+        chunks_{task.tables.batching.chunks},
+        channels_{shape_.rank == 3 ? shape_[0] : 1},
+        stride_{stride_of(shape_)},
+        is_packed_{takes_indices || (stride_ == shape_.elements() && !shape_.timed)},
+        has_input_{task.tables.has_input},
+        samples_{device, has_input_
+                             ? static_cast<std::size_t>(task.samples * stride_) * sizeof(Stored)
                              : 0},
-        lengths_{device, length_bytes(samples)},
-        places_{Place{device, taken_bytes(samples), lengths_.bytes()},
-                Place{device, taken_bytes(samples), lengths_.bytes()}} {}
+        lengths_{device, length_bytes(task.samples)},
+        places_{Place{device, taken_bytes(task.samples), lengths_.bytes()},
+                Place{device, taken_bytes(task.samples), lengths_.bytes()}} {}
 
   /// Stages a step's samples @p taken of the global batch, and the lengths of @p shard, which
   /// batch.lengths begins with; where passes have chunks of time, of each chunk.
@@ -54,7 +59,7 @@ class InputFeed {
     taken_ = taken;
     shard_ = shard;
     time_ = batch.time;
-    has_lengths_ = batch.lengths != nullptr && shape.timed;
+    has_lengths_ = batch.lengths != nullptr && shape_.timed;
     if (taken.count > 0) {
       places_[place].samples.stage(device, batch.x + (taken.first - from) * each(),
                                    bytes_of(taken.count));
@@ -78,17 +83,17 @@ class InputFeed {
   void take(Device const& device, cuda::StagedBatch<In, Target> const* staged,
             std::span<Microbatch const> microbatches, std::int64_t target_count,
             Target* targets) const {
-    std::int64_t const lengths = has_lengths_ ? shard_.count * chunks : 0;
+    std::int64_t const lengths = has_lengths_ ? shard_.count * chunks_ : 0;
     auto const some = [&](std::int64_t first, std::int64_t count, std::int64_t target_elements,
                           std::int64_t length_elements) {
       if (count > 0 || target_elements > 0 || length_elements > 0) {
         cuda::take_batch(device.compute, staged, (first - taken_.first) * each(), count * each(),
-                         channels, each() / channels, from(first), rows_from(first),
+                         channels_, each() / channels_, from(first), rows_from(first),
                          target_elements, targets, length_elements,
                          lengths_.template as<std::int32_t>());
       }
     };
-    if constexpr (is_packed) {
+    if (is_packed_) {
       some(taken_.first, taken_.count, target_count, lengths);
     } else {
       some(taken_.first, 0, target_count, lengths);
@@ -104,7 +109,7 @@ class InputFeed {
     return reinterpret_cast<T const*>(from(m.first) + before);
   }
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
-    std::int64_t const place = (m.first - shard_.first) * chunks + std::int64_t{m.size} * m.chunk;
+    std::int64_t const place = (m.first - shard_.first) * chunks_ + std::int64_t{m.size} * m.chunk;
     return has_lengths_ ? lengths_.template as<std::int32_t>() + place : nullptr;
   }
 
@@ -128,39 +133,41 @@ class InputFeed {
     cuda::Staging lengths;
   };
 
-  static constexpr int chunks = Program::Program::batching.chunks;  // of time
-  static constexpr int channels = shape.rank == 3 ? shape[0] : 1;
   // Each microbatch begins where its first sample would if all of them took this many elements, a
   // multiple of 16 bytes, which cuDNN and cuBLASLt have been promised. Indices are read one by one.
-  static constexpr std::int64_t stride = [] {
+  static std::int64_t stride_of(Shape const& shape) {
     constexpr std::int64_t elements = takes_indices ? 1 : 16 / sizeof(T);
     return (shape.elements() + elements - 1) / elements * elements;
-  }();
-  // Whether the samples of all microbatches lie side by side.
-  static constexpr bool is_packed = takes_indices || (stride == shape.elements() && !shape.timed);
+  }
 
-  [[nodiscard]] std::int64_t each() const { return shape.elements(time_); }
+  [[nodiscard]] std::int64_t each() const { return shape_.elements(time_); }
   [[nodiscard]] Stored* from(std::int64_t sample) const {
-    return samples_.template as<Stored>() + (sample - taken_.first) * (is_packed ? each() : stride);
+    return samples_.template as<Stored>() +
+           (sample - taken_.first) * (is_packed_ ? each() : stride_);
   }
   // Of indices that begin with those of @p sample. In chunks of time gradients are sums of others
   // anyway.
   [[nodiscard]] cuda::TakenRows rows_from(std::int64_t sample) const {
-    return takes_indices && has_lengths_ && chunks == 1
+    return takes_indices && has_lengths_ && chunks_ == 1
                ? cuda::TakenRows{each(), sample - shard_.first}
                : cuda::TakenRows{};
   }
   [[nodiscard]] std::size_t bytes_of(std::int64_t samples) const {
     return static_cast<std::size_t>(samples * each()) * sizeof(In);
   }
-  static std::size_t taken_bytes(std::int64_t samples) {
-    return Program::has_input ? static_cast<std::size_t>(samples * shape.elements()) * sizeof(In)
-                              : 0;
+  [[nodiscard]] std::size_t taken_bytes(std::int64_t samples) const {
+    return has_input_ ? static_cast<std::size_t>(samples * shape_.elements()) * sizeof(In) : 0;
   }
-  static std::size_t length_bytes(std::int64_t samples) {
-    return shape.timed ? static_cast<std::size_t>(samples * chunks) * sizeof(std::int32_t) : 0;
+  [[nodiscard]] std::size_t length_bytes(std::int64_t samples) const {
+    return shape_.timed ? static_cast<std::size_t>(samples * chunks_) * sizeof(std::int32_t) : 0;
   }
 
+  Shape shape_;
+  int chunks_;  // of time
+  int channels_;
+  std::int64_t stride_;
+  bool is_packed_;  // the samples of all microbatches lie side by side
+  bool has_input_;
   cuda::Buffer samples_;  // (samples, H, W, C), what ops read
   cuda::Buffer lengths_;
   Place places_[2];

@@ -20,17 +20,19 @@ namespace tandem {
 /// The network's outputs, and a criterion's scores, each where the step wants them: written by its
 /// kernels, fetched behind it into one of two places, used in turn, given to the caller when it is
 /// collected.
-template <class Program, class Backend>
+template <class Backend>
 class OutputFeed {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Device = cuda::RankDevice;
-  static constexpr Shape shape = Program::Program::network.output().out;
 
+  /// @param output   the network's
   /// @param samples  of the largest shard, if the device has the network's result, else 0
-  OutputFeed(Device& device, std::int64_t samples)
-      : outputs_{device, output_bytes(samples, shape.timed ? shape[0] : 0)},
+  OutputFeed(Device& device, Node const& output, std::int64_t samples)
+      : shape_{output.out},
+        limit_{output.limit},
+        outputs_{device, output_bytes(samples, shape_.timed ? shape_[0] : 0)},
         places_{Place{{cuda::PinnedBuffer{outputs_.bytes(), device.device}}},
                 Place{{cuda::PinnedBuffer{outputs_.bytes(), device.device}}}} {}
 
@@ -46,8 +48,8 @@ class OutputFeed {
     at.outputs.bytes = outputs != nullptr ? output_bytes(result.count, time) : 0;
     at.outputs.caller = outputs != nullptr ? outputs + result.first * each() : nullptr;
     at.scores.bytes =
-        wants_scores_ ? static_cast<std::size_t>(result.count * limit) * sizeof(float) : 0;
-    at.scores.caller = wants_scores_ ? scores + result.first * limit : nullptr;
+        wants_scores_ ? static_cast<std::size_t>(result.count * limit_) * sizeof(float) : 0;
+    at.scores.caller = wants_scores_ ? scores + result.first * limit_ : nullptr;
     if (at.scores.bytes > scores_.bytes()) {
       scores_ = cuda::Buffer{device, at.scores.bytes};
     }
@@ -58,13 +60,13 @@ class OutputFeed {
 
   /// Queues that a microbatch's outputs @p y are kept for the caller, in its order of axes.
   void store(Device const& device, T const* y, Microbatch const& m) const {
-    constexpr int channels = shape.rank == 3 ? shape[0] : 1;
+    int const channels = shape_.rank == 3 ? shape_[0] : 1;
     cuda::from_channels_last(device.compute, m.size, channels, static_cast<int>(each() / channels),
                              y, outputs_.template as<P>() + (m.first - result_.first) * each());
   }
   /// Where a criterion writes those of the microbatch; null: they are not wanted.
   [[nodiscard]] float* scores(Microbatch const& m) const {
-    return wants_scores_ ? scores_.template as<float>() + (m.first - result_.first) * limit
+    return wants_scores_ ? scores_.template as<float>() + (m.first - result_.first) * limit_
                          : nullptr;
   }
 
@@ -87,13 +89,13 @@ class OutputFeed {
     cuda::Fetching scores{};
   };
 
-  static constexpr std::int64_t limit = Program::Program::network.output().limit;
-
-  [[nodiscard]] std::int64_t each() const { return shape.elements(time_); }
-  static std::size_t output_bytes(std::int64_t samples, int time) {
-    return static_cast<std::size_t>(samples * shape.elements(time)) * sizeof(P);
+  [[nodiscard]] std::int64_t each() const { return shape_.elements(time_); }
+  [[nodiscard]] std::size_t output_bytes(std::int64_t samples, int time) const {
+    return static_cast<std::size_t>(samples * shape_.elements(time)) * sizeof(P);
   }
 
+  Shape shape_;
+  std::int64_t limit_;
   cuda::Buffer outputs_;  // (samples, output), as the caller gets them
   cuda::Buffer scores_;   // (samples, limit)
   Place places_[2];
