@@ -62,7 +62,7 @@ struct DeviceTables {
   bool has_tiles;
   bool recomputes;  ///< segments of nodes
   bool ties_cross;  ///< devices share a parameter
-  bool has_input;  ///< of the network
+  bool has_input;   ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
