@@ -2157,15 +2157,10 @@ constexpr bool reads_two() {
   }
 }
 
+/// Whether a node of a network on two inputs depends on the first alone: it has that one's time. A
+/// node that reads rows of both has the time of the one that asks.
 constexpr bool has_source_time(Node const& node) {
   return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
-}
-
-/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
-/// A node that reads rows of both has the time of the one that asks.
-template <class Program>
-constexpr bool is_of_source(int n) {
-  return reads_two<Program>() && has_source_time(Program::graph.node[n]);
 }
 
 }  // namespace tandem
@@ -24864,20 +24859,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
 
   /// @param program  outlives this
   TANDEM_COLD Rank(Program const& program, RankPlan plan, RankOptions const& options,
-                   RankEnds<typename Core::Communicator> const& ends)
-      : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
-        Base{held, options},
-        slot_{held, options},
-        updates_{parts_, options, ends, Core::way.ahead},
-        runner_{(!several_ranks() ||
-                 is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
-        rank_{options.rank},
-        debug_{options.debug} {
-    slot_.scaled = updates_.scaled();
-    held.memory.show(held.needs, held.plan);
-    held.device.finish();
-  }
-  TANDEM_COLD ~Rank() override {}  // defaulted, each unit would compile it
+                   RankEnds<typename Core::Communicator> const& ends);
+  TANDEM_COLD ~Rank() override;
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -25282,6 +25265,26 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   bool votes_ = false;  // what is collected next is a vote
   std::conditional_t<Core::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
 };
+
+// Here, so that a unit for which both are compiled elsewhere does not look into them.
+template <class Core, class BatchType>
+Rank<Core, BatchType>::Rank(Program const& program, RankPlan plan, RankOptions const& options,
+                            RankEnds<typename Core::Communicator> const& ends)
+    : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
+      Base{held, options},
+      slot_{held, options},
+      updates_{parts_, options, ends, Core::way.ahead},
+      runner_{(!several_ranks() ||
+               is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
+      rank_{options.rank},
+      debug_{options.debug} {
+  slot_.scaled = updates_.scaled();
+  held.memory.show(held.needs, held.plan);
+  held.device.finish();
+}
+
+template <class Core, class BatchType>
+Rank<Core, BatchType>::~Rank() = default;
 
 }  // namespace tandem
 

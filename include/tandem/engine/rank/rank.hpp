@@ -52,20 +52,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
 
   /// @param program  outlives this
   TANDEM_COLD Rank(Program const& program, RankPlan plan, RankOptions const& options,
-                   RankEnds<typename Core::Communicator> const& ends)
-      : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
-        Base{held, options},
-        slot_{held, options},
-        updates_{parts_, options, ends, Core::way.ahead},
-        runner_{(!several_ranks() ||
-                 is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
-        rank_{options.rank},
-        debug_{options.debug} {
-    slot_.scaled = updates_.scaled();
-    held.memory.show(held.needs, held.plan);
-    held.device.finish();
-  }
-  TANDEM_COLD ~Rank() override {}  // defaulted, each unit would compile it
+                   RankEnds<typename Core::Communicator> const& ends);
+  TANDEM_COLD ~Rank() override;
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -470,5 +458,25 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   bool votes_ = false;  // what is collected next is a vote
   std::conditional_t<Core::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
 };
+
+// Here, so that a unit for which both are compiled elsewhere does not look into them.
+template <class Core, class BatchType>
+Rank<Core, BatchType>::Rank(Program const& program, RankPlan plan, RankOptions const& options,
+                            RankEnds<typename Core::Communicator> const& ends)
+    : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
+      Base{held, options},
+      slot_{held, options},
+      updates_{parts_, options, ends, Core::way.ahead},
+      runner_{(!several_ranks() ||
+               is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
+      rank_{options.rank},
+      debug_{options.debug} {
+  slot_.scaled = updates_.scaled();
+  held.memory.show(held.needs, held.plan);
+  held.device.finish();
+}
+
+template <class Core, class BatchType>
+Rank<Core, BatchType>::~Rank() = default;
 
 }  // namespace tandem

@@ -21,15 +21,10 @@ constexpr bool reads_two() {
   }
 }
 
+/// Whether a node of a network on two inputs depends on the first alone: it has that one's time. A
+/// node that reads rows of both has the time of the one that asks.
 constexpr bool has_source_time(Node const& node) {
   return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
-}
-
-/// Whether node @p n of a device depends on the first of two inputs alone: it has that one's time.
-/// A node that reads rows of both has the time of the one that asks.
-template <class Program>
-constexpr bool is_of_source(int n) {
-  return reads_two<Program>() && has_source_time(Program::graph.node[n]);
 }
 
 }  // namespace tandem
