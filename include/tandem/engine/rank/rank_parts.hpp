@@ -77,22 +77,26 @@ struct RankOps : protected RankDevice<Backend, Way> {
 
 }  // namespace detail
 
-/// @tparam CoreType  RankCore
-template <class CoreType, class TargetType>
-struct RankParts final
-    : public detail::RankOps<typename CoreType::Backend, TargetType, CoreType::way>,
-      public CoreType {
-  using Core = CoreType;
+/// @tparam Core  RankCore
+template <class Core, class Target>
+struct RankParts;
+
+// Bases whose types are template parameters nvcc hands to the host's compiler in another order.
+template <class BackendType, class Communicator, RankWay Way, class TargetType>
+struct RankParts<RankCore<BackendType, Communicator, Way>, TargetType> final
+    : public detail::RankOps<BackendType, TargetType, Way>,
+      public RankCore<BackendType, Communicator, Way> {
+  using Core = RankCore<BackendType, Communicator, Way>;
   using Target = TargetType;
-  using Backend = typename Core::Backend;
-  using Ops = detail::RankOps<Backend, Target, Core::way>;
+  using Backend = BackendType;
+  using Ops = detail::RankOps<Backend, Target, Way>;
   using typename Core::Branching;
   using typename Core::Pairs;
 
   /// @param own        outlives this
   /// @param rank_plan  what it does in a step
   TANDEM_COLD RankParts(RankProgram<Backend, Target> const& own, RankOptions const& options,
-                        RankPlan rank_plan, RankEnds<typename Core::Communicator> const& ends)
+                        RankPlan rank_plan, RankEnds<Communicator> const& ends)
       : Ops{own, options, std::move(rank_plan)},
         Core{*this,
              own.tables,
