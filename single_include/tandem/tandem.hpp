@@ -331,8 +331,8 @@ namespace tandem::detail {
 /// @file
 /// Rank: one device's program, step by step: a loop over its row of actions. All memory is
 /// allocated by the constructor, but for the boxes of messages, each made when it is first used; a
-/// step allocates nothing and looks up nothing. Libraries do as they like: each run of a oneDNN
-/// primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
+/// step allocates nothing. Libraries do as they like: each run of a oneDNN primitive makes some
+/// small objects (193 a step of SmallCnn), and so may OpenMP.
 
 // ---- tandem/comm/concepts.hpp
 
@@ -21791,11 +21791,11 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
     links.settle(device);
   }
 
-  /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
-  /// or behind it. In a backward pass they are there where a rank has all.
+  /// NodePasses calls it: the parameters of node @p n are read now, then those of the nodes before
+  /// it or behind it. In a backward pass they are there where a rank has all.
   void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
 
-  /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
+  /// NodePasses calls it: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
@@ -22959,7 +22959,7 @@ struct StepSlot : SlotState {
   FeedType feed;
 
  private:
-  // Of a device that works behind the host's back, the host does not know the last step's verdict.
+  // Where a device works behind the host's back, the host does not know the last step's verdict.
   static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
 
   // What the passes of a step depend on: its key, and where the first one's data are.
@@ -22975,7 +22975,7 @@ struct StepSlot : SlotState {
     if constexpr (requires { feed.coverage(first); }) {
       all.data[2] = feed.coverage(first);
     }
-    if (result_node().criterion) {
+    if (program.tables.has_result && result_node().criterion) {
       all.data[3] = key.targets ? feed.targets(first) : nullptr;
       all.data[4] = feed.scores(first);
     }
@@ -25184,7 +25184,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     walk(row, *progress_, *this);
   }
 
-  // The same order of actions, of which a pair's two are computed at the same time.
+  // walk() in the same order, but a pair's two passes are computed at the same time.
   template <class Pairs = typename Core::Pairs>
   void walk_pairs(Action const* next) {
     auto const go = [this](Action const& action) {

@@ -4,8 +4,8 @@
 /// @file
 /// Rank: one device's program, step by step: a loop over its row of actions. All memory is
 /// allocated by the constructor, but for the boxes of messages, each made when it is first used; a
-/// step allocates nothing and looks up nothing. Libraries do as they like: each run of a oneDNN
-/// primitive makes some small objects (193 a step of SmallCnn), and so may OpenMP.
+/// step allocates nothing. Libraries do as they like: each run of a oneDNN primitive makes some
+/// small objects (193 a step of SmallCnn), and so may OpenMP.
 
 #include <atomic>
 #include <cstddef>
@@ -373,7 +373,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     walk(row, *progress_, *this);
   }
 
-  // The same order of actions, of which a pair's two are computed at the same time.
+  // walk() in the same order, but a pair's two passes are computed at the same time.
   template <class Pairs = typename Core::Pairs>
   void walk_pairs(Action const* next) {
     auto const go = [this](Action const& action) {

@@ -323,11 +323,11 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
     links.settle(device);
   }
 
-  /// What Stage calls: the parameters of node @p n are read now, then those of the nodes before it
-  /// or behind it. In a backward pass they are there where a rank has all.
+  /// NodePasses calls it: the parameters of node @p n are read now, then those of the nodes before
+  /// it or behind it. In a backward pass they are there where a rank has all.
   void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
 
-  /// What Stage calls: the gradients of @p bucket are whole for @p leaf, unless that is -1.
+  /// NodePasses calls it: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);

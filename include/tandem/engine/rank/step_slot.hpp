@@ -115,7 +115,7 @@ struct StepSlot : SlotState {
   FeedType feed;
 
  private:
-  // Of a device that works behind the host's back, the host does not know the last step's verdict.
+  // Where a device works behind the host's back, the host does not know the last step's verdict.
   static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
 
   // What the passes of a step depend on: its key, and where the first one's data are.
@@ -131,7 +131,7 @@ struct StepSlot : SlotState {
     if constexpr (requires { feed.coverage(first); }) {
       all.data[2] = feed.coverage(first);
     }
-    if (result_node().criterion) {
+    if (program.tables.has_result && result_node().criterion) {
       all.data[3] = key.targets ? feed.targets(first) : nullptr;
       all.data[4] = feed.scores(first);
     }
