@@ -113,9 +113,11 @@ class Builder:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return (binary, "") if done.returncode == 0 else (None, done.stderr)
 
-    def run(self, binary, only=None, limit=400, processes=0):
-        """(exit status, output); fresh memory is filled with large numbers, not zeros.
+    def run(self, binary, only=None, limit=90, processes=0):
+        """(exit status, output); fresh memory is filled with large numbers, not zeros. What hangs has status -1.
 
+        @param limit      seconds without a word, fewer than a pair's Watchdog has, which shows no stacks. There is none
+                          of the whole: a program whose cores others take may need a hundred times as long as alone
         @param processes  0: without a launcher
         """
         with tempfile.TemporaryDirectory(dir=self.scratch) as own:  # what it saves is no other run's
@@ -124,14 +126,15 @@ class Builder:
                            "CUDA_DEVICE_MAX_CONNECTIONS": "32",
                            "ASAN_OPTIONS": "max_malloc_fill_size=1000000000"}
             command = launcher.command(self.mpirun, processes, [binary] + ([only] if only is not None else []))
-            run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                   errors="replace", env=environment)
-            try:
-                output = run.communicate(timeout=limit)[0]
-                return run.returncode, output
-            except subprocess.TimeoutExpired:
-                stacks = "" if processes else stacks_of(run.pid)
-                return -1, launcher.end(run)[0] + "\nhangs" + stacks
+            output = pathlib.Path(own) / "output"
+            with output.open("wb") as file:
+                run = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+            status = wait_while_it_speaks(run, output, limit)
+            end = ""
+            if status is None:
+                end = "\nhangs" + ("" if processes else stacks_of(run.pid))
+                launcher.end(run)
+            return -1 if status is None else status, output.read_text(errors="replace") + end
 
     @staticmethod
     def command(backend, name, processes=False):
@@ -144,6 +147,19 @@ class Builder:
         library = " -ldnnl" if backend in OF_ONEDNN else ""
         return [f"  g++ -std=c++20 -O0 -Iinclude -Itest -Itest/support{extra}",
                 f"    test/fuzz/strategies/cases/{name}.cpp -o {name} -pthread{library}"]
+
+
+def wait_while_it_speaks(run, output, limit):
+    """The exit status of a process, or None once its output has not grown for so many seconds. These are counted in
+    short waits, so that a machine that stood still meanwhile does not look like a process that does."""
+    quiet = said = 0
+    while quiet < 100:
+        try:
+            return run.wait(limit / 100)
+        except subprocess.TimeoutExpired:
+            size = output.stat().st_size
+            quiet, said = (0, size) if size > said else (quiet + 1, said)
+    return None
 
 
 def stacks_of(process):
@@ -166,7 +182,8 @@ class Result:
         if last is None:  # it ended in the middle of a pair
             begun = re.findall(r"^pair (\d+):", output, re.M)
             self.agreed = max(len(begun) - 1 - len(self.failures), 0)
-            said = output[output.rfind("pair "):][:3000]
+            most = 3000 if status != -1 else 100_000  # the stacks of what hangs are many lines
+            said = output[output.rfind("\npair ") + 1:][:most]
             self.failures.append((int(begun[-1]) if begun else 0, f"ended with {status}: {said}"))
         elif status != 0 and not self.failures:
             self.failures.append((0, f"ended with {status} behind its last pair: {output[last.end():][:3000]}"))

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of the generator that need no compiler; that shapes are the library's, each program asserts itself."""
 import json
+import pathlib
 import random
+import tempfile
 
+import build
 import mutations
 import networks
 import program as programs
@@ -48,11 +51,29 @@ def legal_rows(s, microbatches, rows):
     return forward <= done and back == {(stage, m) for stage, _, m in forward}
 
 
+def check_hangs():
+    """A program that speaks is waited for however long it takes; one that does not is ended, and its output kept."""
+    with tempfile.TemporaryDirectory() as scratch:
+        def result_of(text, limit):
+            script = pathlib.Path(scratch) / "script"
+            script.write_text("#!/bin/sh\n" + text)
+            script.chmod(0o700)
+            status, output = build.Builder(scratch).run(script, limit=limit)
+            return status, build.Result(status, output)
+        slow = "for i in 0 1 2 3; do echo pair $i: slow; sleep 0.5; done; echo agreed 4 refused 0 failed 0"
+        status, result = result_of(slow, 1.5)
+        check(status == 0 and result.agreed == 4 and not result.failures, f"what is slow hangs: {result.failures}")
+        status, result = result_of("echo pair 0: quick; echo pair 1: hangs; exec sleep 60", 0.5)
+        check(status == -1 and result.agreed == 1 and result.failures[0][0] == 1, "what hangs is not found")
+        check("\nhangs" in result.failures[0][1], f"what hangs is not said to: {result.failures}")
+
+
 OPTIONS = {"weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters", "by_world", "chunks",
            "ahead"}
 
 
 def run(programs_checked=160):
+    check_hangs()
     check(not mutations.stale(), f"write these mutations anew, their places have changed: {mutations.stale()}")
     kinds, forms, schedules, options, groups = set(), set(), set(), set(), set()
     losses = set()
