@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import subprocess
 import tempfile
 
 import build
@@ -51,21 +52,32 @@ def legal_rows(s, microbatches, rows):
     return forward <= done and back == {(stage, m) for stage, _, m in forward}
 
 
+class Scripted:
+    """Stands for a process that writes so many bytes in each short wait, and ends behind the last."""
+
+    def __init__(self, output, writes):
+        self.output, self.writes = output, list(writes)
+
+    def wait(self, seconds):
+        if not self.writes:
+            return 0
+        self.output.write_bytes(self.output.read_bytes() + b"." * self.writes.pop(0))
+        raise subprocess.TimeoutExpired("scripted", seconds)
+
+
 def check_hangs():
-    """A program that speaks is waited for however long it takes; one that does not is ended, and its output kept."""
+    """A program that speaks is waited for however long it takes; one that does not hangs."""
     with tempfile.TemporaryDirectory() as scratch:
-        def result_of(text, limit):
-            script = pathlib.Path(scratch) / "script"
-            script.write_text("#!/bin/sh\n" + text)
-            script.chmod(0o700)
-            status, output = build.Builder(scratch).run(script, limit=limit)
-            return status, build.Result(status, output)
-        slow = "for i in 0 1 2 3; do echo pair $i: slow; sleep 0.5; done; echo agreed 4 refused 0 failed 0"
-        status, result = result_of(slow, 1.5)
-        check(status == 0 and result.agreed == 4 and not result.failures, f"what is slow hangs: {result.failures}")
-        status, result = result_of("echo pair 0: quick; echo pair 1: hangs; exec sleep 60", 0.5)
-        check(status == -1 and result.agreed == 1 and result.failures[0][0] == 1, "what hangs is not found")
-        check("\nhangs" in result.failures[0][1], f"what hangs is not said to: {result.failures}")
+        output = pathlib.Path(scratch) / "output"
+
+        def status_of(writes):
+            output.write_bytes(b"")
+            return build.wait_while_it_speaks(Scripted(output, writes), output, 90)
+        check(status_of(([0] * 99 + [1]) * 20) == 0, "what is slow hangs")
+        check(status_of([1] + [0] * 150) is None, "what hangs is not found")
+    result = build.Result(-1, "pair 0: quick\npair 1: hangs\n\nhangs\nstacks")
+    check(result.agreed == 1 and result.failures[0][0] == 1, "the pair that hangs is not named")
+    check("stacks" in result.failures[0][1], f"what hangs is not said to: {result.failures}")
 
 
 OPTIONS = {"weights", "checkpoint", "buckets", "sharded", "sharded_gradients", "sharded_parameters", "by_world", "chunks",
