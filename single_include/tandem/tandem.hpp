@@ -1454,7 +1454,7 @@ struct Parameters {
   constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
 };
 
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+/// Why a layer or a network cannot be: each has its sentence in graph/lower.hpp.
 enum class Fault : std::uint8_t {
   none,
   reported,          ///< its sentence stands where the type is
@@ -11090,6 +11090,10 @@ struct DeviceSpec {
 
 /// @file
 /// Buffer: aligned host memory that starts as zeros, owned and move-only.
+///
+/// Large buffers ask for huge pages: a step goes through hundreds of megabytes, and in pages of 4
+/// KiB their addresses do not fit into the processor's tables, and products of large matrices wait
+/// for them.
 
 // ---- tandem/core/available_memory.hpp
 
@@ -11265,14 +11269,6 @@ TANDEM_ONCE MemoryClaim::MemoryClaim(std::int64_t bytes, char const* who)
 
 #endif
 
-// ---- tandem/runtime/host/huge_pages.hpp
-
-/// @file
-/// ask_for_huge_pages(): fewer and larger pages for large arrays, where the system gives them.
-///
-/// A step goes through hundreds of megabytes. In pages of 4 KiB their addresses do not fit into the
-/// processor's tables, and products of large matrices wait for them.
-
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -11303,28 +11299,6 @@ inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 /// @returns whether the system took note
 TANDEM_ONCE TANDEM_COLD bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
                                                 [[maybe_unused]] std::size_t bytes) noexcept;
-
-}  // namespace tandem::host
-
-#if TANDEM_BODIES
-
-namespace tandem::host {
-
-TANDEM_ONCE bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
-                                    [[maybe_unused]] std::size_t bytes) noexcept {
-#if defined(MADV_HUGEPAGE)
-  std::size_t const filled = bytes / huge_page_bytes * huge_page_bytes;
-  return filled > 0 && ::madvise(array, filled, MADV_HUGEPAGE) == 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace tandem::host
-
-#endif
-
-namespace tandem::host {
 
 /// `bytes` of memory aligned as alignment_of() says, zero at first; in huge pages where there are
 /// any.
@@ -11361,6 +11335,16 @@ class Buffer {
 #if TANDEM_BODIES
 
 namespace tandem::host {
+
+TANDEM_ONCE bool ask_for_huge_pages([[maybe_unused]] std::byte* array,
+                                    [[maybe_unused]] std::size_t bytes) noexcept {
+#if defined(MADV_HUGEPAGE)
+  std::size_t const filled = bytes / huge_page_bytes * huge_page_bytes;
+  return filled > 0 && ::madvise(array, filled, MADV_HUGEPAGE) == 0;
+#else
+  return false;
+#endif
+}
 
 TANDEM_ONCE Buffer::Buffer(std::size_t bytes) : bytes_{bytes} {
   if (bytes == 0) {
@@ -14265,102 +14249,6 @@ constexpr void insertion_sort(std::vector<T>& list, Less const& less) {
 /// @file
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
 
-// ---- tandem/engine/memory/carried_rows.hpp
-
-/// @file
-/// CarriedRows: what a rank's ops hand from rows of time to later ones, for each sample of a step.
-
-namespace tandem {
-
-/// Node by node, and of each sample by sample. Nothing is allocated before the first step that
-/// carries; gather() has two arrays, of which it fills the other.
-template <class Backend>
-class CarriedRows {
- public:
-  using Device = typename Backend::Device;
-  using Buffer = typename Backend::Buffer;
-
-  /// @param bytes  of each node, what it carries of a sample
-  TANDEM_COLD explicit CarriedRows(std::vector<std::int64_t> bytes) : bytes_{std::move(bytes)} {}
-
-  /// Sequences of @p samples begin anew: there is room for what they hand on.
-  void begin(Device& device, std::int64_t samples) { make_room(device, now_, samples); }
-
-  /// Sample b is from now on what sample @p parents[b] was; zeros where that is -1.
-  void gather(Device& device, std::span<std::int32_t const> parents) {
-    if (is_identity(parents)) {
-      return;
-    }
-    auto const samples = static_cast<std::int64_t>(parents.size());
-    make_room(device, now_, 1);  // none yet where the rank had no sample: nobody's parent is here
-    make_room(device, then_, samples);
-    for (std::size_t n = 0; n < bytes_.size(); ++n) {
-      if (bytes_[n] > 0) {
-        gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples, bytes_[n]);
-      }
-    }
-    std::swap(now_, then_);
-  }
-
-  /// That of sample @p first of node @p n, behind which the others stand; null if it has none.
-  [[nodiscard]] std::byte* at(int n, std::int64_t first) const {
-    auto const node = static_cast<std::size_t>(n);
-    return bytes_[node] > 0 && now_.samples > 0 ? at(now_, node) + first * bytes_[node] : nullptr;
-  }
-
-  [[nodiscard]] std::int64_t bytes() const { return size(now_) + size(then_); }
-
- private:
-  struct Array {
-    std::unique_ptr<Buffer> memory{};
-    std::int64_t samples = 0;
-    std::vector<std::int64_t> first{};  // of each node
-  };
-
-  static std::int64_t size(Array const& array) {
-    return array.memory != nullptr ? static_cast<std::int64_t>(array.memory->bytes()) : 0;
-  }
-  static std::byte* at(Array const& array, std::size_t node) {
-    return array.memory->data() + array.first[node];
-  }
-  TANDEM_COLD void make_room(Device& device, Array& array, std::int64_t samples) const {
-    if (samples <= array.samples) {
-      return;
-    }
-    array = {};  // before there is another
-    std::int64_t bytes = 0;
-    for (std::int64_t const own : bytes_) {
-      array.first.push_back(bytes);
-      bytes += detail::aligned(own * samples);
-    }
-    array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
-    array.samples = samples;
-  }
-  /// A backend that writes and translates nothing need not have this verb.
-  template <class V = Verbs<Backend>>
-  static void gather_rows(auto&&... arguments) {
-    if constexpr (requires { V::gather_rows(arguments...); }) {
-      V::gather_rows(arguments...);
-    } else {
-      expects(false, "translate(data): Verbs of this backend have no gather_rows(); give it them");
-    }
-  }
-  // A step of fewer samples takes the first ones as they are.
-  [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
-    bool same = static_cast<std::int64_t>(parents.size()) <= now_.samples;
-    for (std::size_t b = 0; same && b < parents.size(); ++b) {
-      same = parents[b] == static_cast<std::int32_t>(b);
-    }
-    return same;
-  }
-
-  std::vector<std::int64_t> bytes_;
-  Array now_;
-  Array then_;
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/memory/operand_tables.hpp
 
 /// @file
@@ -15114,35 +15002,6 @@ class OperandTables {
 
 }  // namespace tandem
 
-// ---- tandem/engine/memory/rank_memory_view.hpp
-
-/// @file
-/// RankMemoryView: a rank's plan of its memory with the pointers that came of it, for tests that
-/// play the rank's actions on them.
-
-namespace tandem {
-
-/// What is referred to outlives the call. T: of activations; P: of parameters.
-template <class T, class P>
-struct RankMemoryView {
-  GraphView graph;
-  std::vector<OpNeeds> const& needs;
-  PlanTask const& task;
-  MemoryPlan const& plan;
-  ArenaBases bases;
-  OperandTables<T, P> const& tables;
-  RankPlan const& rows;
-  WeightPlaces const* places =
-      nullptr;  ///< of a rank of an asynchronous pipeline, which has no rows
-};
-
-/// Every rank calls it at the end of its constructor, which throws what it throws. Null unless a
-/// test sets it before it makes ranks.
-template <class T, class P>
-inline void (*on_rank_memory)(RankMemoryView<T, P> const&) = nullptr;
-
-}  // namespace tandem
-
 // ---- tandem/engine/prepare/memory_report.hpp
 
 /// @file
@@ -15183,6 +15042,112 @@ struct MemoryReport {
 }  // namespace tandem
 
 namespace tandem {
+
+/// What is referred to outlives the call. T: of activations; P: of parameters.
+template <class T, class P>
+struct RankMemoryView {
+  GraphView graph;
+  std::vector<OpNeeds> const& needs;
+  PlanTask const& task;
+  MemoryPlan const& plan;
+  ArenaBases bases;
+  OperandTables<T, P> const& tables;
+  RankPlan const& rows;
+  WeightPlaces const* places =
+      nullptr;  ///< of a rank of an asynchronous pipeline, which has no rows
+};
+
+/// Every rank calls it at the end of its constructor, which throws what it throws. Null unless a
+/// test sets it before it makes ranks.
+template <class T, class P>
+inline void (*on_rank_memory)(RankMemoryView<T, P> const&) = nullptr;
+
+/// Node by node, and of each sample by sample. Nothing is allocated before the first step that
+/// carries; gather() has two arrays, of which it fills the other.
+template <class Backend>
+class CarriedRows {
+ public:
+  using Device = typename Backend::Device;
+  using Buffer = typename Backend::Buffer;
+
+  /// @param bytes  of each node, what it carries of a sample
+  TANDEM_COLD explicit CarriedRows(std::vector<std::int64_t> bytes) : bytes_{std::move(bytes)} {}
+
+  /// Sequences of @p samples begin anew: there is room for what they hand on.
+  void begin(Device& device, std::int64_t samples) { make_room(device, now_, samples); }
+
+  /// Sample b is from now on what sample @p parents[b] was; zeros where that is -1.
+  void gather(Device& device, std::span<std::int32_t const> parents) {
+    if (is_identity(parents)) {
+      return;
+    }
+    auto const samples = static_cast<std::int64_t>(parents.size());
+    make_room(device, now_, 1);  // none yet where the rank had no sample: nobody's parent is here
+    make_room(device, then_, samples);
+    for (std::size_t n = 0; n < bytes_.size(); ++n) {
+      if (bytes_[n] > 0) {
+        gather_rows(device, at(now_, n), at(then_, n), parents.data(), samples, bytes_[n]);
+      }
+    }
+    std::swap(now_, then_);
+  }
+
+  /// That of sample @p first of node @p n, behind which the others stand; null if it has none.
+  [[nodiscard]] std::byte* at(int n, std::int64_t first) const {
+    auto const node = static_cast<std::size_t>(n);
+    return bytes_[node] > 0 && now_.samples > 0 ? at(now_, node) + first * bytes_[node] : nullptr;
+  }
+
+  [[nodiscard]] std::int64_t bytes() const { return size(now_) + size(then_); }
+
+ private:
+  struct Array {
+    std::unique_ptr<Buffer> memory{};
+    std::int64_t samples = 0;
+    std::vector<std::int64_t> first{};  // of each node
+  };
+
+  static std::int64_t size(Array const& array) {
+    return array.memory != nullptr ? static_cast<std::int64_t>(array.memory->bytes()) : 0;
+  }
+  static std::byte* at(Array const& array, std::size_t node) {
+    return array.memory->data() + array.first[node];
+  }
+  TANDEM_COLD void make_room(Device& device, Array& array, std::int64_t samples) const {
+    if (samples <= array.samples) {
+      return;
+    }
+    array = {};  // before there is another
+    std::int64_t bytes = 0;
+    for (std::int64_t const own : bytes_) {
+      array.first.push_back(bytes);
+      bytes += detail::aligned(own * samples);
+    }
+    array.memory = std::make_unique<Buffer>(device, static_cast<std::size_t>(bytes));
+    array.samples = samples;
+  }
+  /// A backend that writes and translates nothing need not have this verb.
+  template <class V = Verbs<Backend>>
+  static void gather_rows(auto&&... arguments) {
+    if constexpr (requires { V::gather_rows(arguments...); }) {
+      V::gather_rows(arguments...);
+    } else {
+      expects(false, "translate(data): Verbs of this backend have no gather_rows(); give it them");
+    }
+  }
+  // A step of fewer samples takes the first ones as they are.
+  [[nodiscard]] bool is_identity(std::span<std::int32_t const> parents) const {
+    bool same = static_cast<std::int64_t>(parents.size()) <= now_.samples;
+    for (std::size_t b = 0; same && b < parents.size(); ++b) {
+      same = parents[b] == static_cast<std::int32_t>(b);
+    }
+    return same;
+  }
+
+  std::vector<std::int64_t> bytes_;
+  Array now_;
+  Array then_;
+};
 
 /// All memory of a rank. What a node reads and writes for a microbatch stands in one of several
 /// tables, table(m) for the replica's microbatch m; microbatches that are live at once have
@@ -16942,11 +16907,6 @@ struct BranchesOn {
 /// @file
 /// NodePasses: the passes over the nodes of a stage, each a loop over what NodeStep says.
 
-// ---- tandem/engine/rank/node_step.hpp
-
-/// @file
-/// NodeStep: what a pass does where a node of a device stands, worked out once.
-
 // ---- tandem/engine/rank/op_list.hpp
 
 /// @file
@@ -18192,88 +18152,6 @@ TANDEM_ONCE std::int64_t staged_bytes(std::vector<OpNeeds> const& needs) {
 
 #endif
 
-namespace tandem {
-
-/// How the gradients of a node's output are added up. A named value's come back from stage to
-/// stage, rounded at each; they are rounded alike within a stage, so that it does not matter where
-/// the network is cut.
-constexpr Rounding rounding_of(Node const& node) {
-  return node.named ? Rounding::each : Rounding::once;
-}
-
-/// A pass that does more than call a node's op goes a slower way, by the flags that are not plain.
-template <class Backend>
-struct NodeStep {
-  PreparedOp<Backend>* op = nullptr;  ///< null: the node computes nothing
-  bool plain_forward = false;         ///< forward only calls the op, with the pass as it is
-  bool idle_forward = false;          ///< forward does nothing
-  bool plain_backward = false;   ///< backward only calls the op, once for each gradient, likewise
-  bool input_gradient = false;   ///< backward wants the gradients of its inputs
-  bool weight_gradient = false;  ///< its op computes the gradients of its parameters
-  bool both = false;             ///< its op computes both kinds of gradients at once
-  bool adds_forks = false;       ///< the gradients of its output are added up, or sent
-  bool collective = false;       ///< ranks that share layers add or exchange something there
-  bool phased = false;           ///< its op is called for microbatches without samples, too
-  bool of_source = false;        ///< it depends on an input that is whole where rows come in pieces
-  bool dealt_rows = false;       ///< its op sees the rank's own rows
-  bool needs_gradient = false;
-  int clock = 0;
-  int closes = -1;  ///< the bucket that is whole when its weights' gradients are, or -1
-  int uses = 0;     ///< gradients that its output gets
-  /// The Copy or Enter that gets its only gradient from this node, whose backward pass begins the
-  /// sum of that over the ranks; or -1. Siblings that became one node give one together.
-  int begins = -1;
-};
-
-/// The steps of all nodes of a device.
-template <class Backend>
-TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables,
-                                                      OpList<Backend> const& ops) {
-  GraphView const& graph = tables.graph;
-  std::vector<NodeStep<Backend>> steps(static_cast<std::size_t>(graph.nodes));
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    for (int e = 0; e < node.edges && !node.merged; ++e) {
-      ++steps[static_cast<std::size_t>(graph.source[node.first_edge + e])].uses;
-    }
-  }
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    NodeStep<Backend>& step = steps[static_cast<std::size_t>(n)];
-    bool const trains = node.parameters > 0 && !node.frozen;
-    step.op = ops[static_cast<std::size_t>(n)].get();
-    step.needs_gradient = node.needs_gradient;
-    step.input_gradient = node.needs_gradient && gives_input_gradient(graph, n);
-    step.weight_gradient = node.needs_gradient && trains && node.computes();
-    step.both = step.input_gradient && step.weight_gradient && step.op->gives_both;
-    step.adds_forks =
-        node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
-    step.collective = node.is_collective();
-    step.phased = phase_rule(node, tables.several_replicas).joins();
-    step.of_source = tables.reads_two && has_source_time(node);
-    step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
-    step.clock = node.in.clock;
-    step.closes = node.needs_gradient && trains ? tables.layout.closes[n] : -1;
-    if (node.needs_gradient && node.edges == 1 && !node.merged) {
-      int const source = graph.source[node.first_edge];
-      Node const& before = graph.node[source];
-      bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
-      step.begins =
-          sums && before.needs_gradient && steps[static_cast<std::size_t>(source)].uses == 1
-              ? source
-              : -1;
-    }
-    bool const as_it_is = !step.of_source && !step.dealt_rows && step.clock == 0;
-    step.plain_forward = as_it_is && !step.collective && step.op != nullptr;
-    step.idle_forward = !step.collective && step.op == nullptr;
-    step.plain_backward = as_it_is && !step.collective && !step.adds_forks && !step.both &&
-                          step.begins < 0 && (step.closes < 0 || step.weight_gradient);
-  }
-  return steps;
-}
-
-}  // namespace tandem
-
 // ---- tandem/engine/rank/slice_exchange.hpp
 
 /// @file
@@ -18360,6 +18238,84 @@ struct SliceExchange {
 }  // namespace tandem
 
 namespace tandem {
+
+/// How the gradients of a node's output are added up. A named value's come back from stage to
+/// stage, rounded at each; they are rounded alike within a stage, so that it does not matter where
+/// the network is cut.
+constexpr Rounding rounding_of(Node const& node) {
+  return node.named ? Rounding::each : Rounding::once;
+}
+
+/// A pass that does more than call a node's op goes a slower way, by the flags that are not plain.
+template <class Backend>
+struct NodeStep {
+  PreparedOp<Backend>* op = nullptr;  ///< null: the node computes nothing
+  bool plain_forward = false;         ///< forward only calls the op, with the pass as it is
+  bool idle_forward = false;          ///< forward does nothing
+  bool plain_backward = false;   ///< backward only calls the op, once for each gradient, likewise
+  bool input_gradient = false;   ///< backward wants the gradients of its inputs
+  bool weight_gradient = false;  ///< its op computes the gradients of its parameters
+  bool both = false;             ///< its op computes both kinds of gradients at once
+  bool adds_forks = false;       ///< the gradients of its output are added up, or sent
+  bool collective = false;       ///< ranks that share layers add or exchange something there
+  bool phased = false;           ///< its op is called for microbatches without samples, too
+  bool of_source = false;        ///< it depends on an input that is whole where rows come in pieces
+  bool dealt_rows = false;       ///< its op sees the rank's own rows
+  bool needs_gradient = false;
+  int clock = 0;
+  int closes = -1;  ///< the bucket that is whole when its weights' gradients are, or -1
+  int uses = 0;     ///< gradients that its output gets
+  /// The Copy or Enter that gets its only gradient from this node, whose backward pass begins the
+  /// sum of that over the ranks; or -1. Siblings that became one node give one together.
+  int begins = -1;
+};
+
+/// The steps of all nodes of a device.
+template <class Backend>
+TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables,
+                                                      OpList<Backend> const& ops) {
+  GraphView const& graph = tables.graph;
+  std::vector<NodeStep<Backend>> steps(static_cast<std::size_t>(graph.nodes));
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    for (int e = 0; e < node.edges && !node.merged; ++e) {
+      ++steps[static_cast<std::size_t>(graph.source[node.first_edge + e])].uses;
+    }
+  }
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    NodeStep<Backend>& step = steps[static_cast<std::size_t>(n)];
+    bool const trains = node.parameters > 0 && !node.frozen;
+    step.op = ops[static_cast<std::size_t>(n)].get();
+    step.needs_gradient = node.needs_gradient;
+    step.input_gradient = node.needs_gradient && gives_input_gradient(graph, n);
+    step.weight_gradient = node.needs_gradient && trains && node.computes();
+    step.both = step.input_gradient && step.weight_gradient && step.op->gives_both;
+    step.adds_forks =
+        node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
+    step.collective = node.is_collective();
+    step.phased = phase_rule(node, tables.several_replicas).joins();
+    step.of_source = tables.reads_two && has_source_time(node);
+    step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
+    step.clock = node.in.clock;
+    step.closes = node.needs_gradient && trains ? tables.layout.closes[n] : -1;
+    if (node.needs_gradient && node.edges == 1 && !node.merged) {
+      int const source = graph.source[node.first_edge];
+      Node const& before = graph.node[source];
+      bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
+      step.begins =
+          sums && before.needs_gradient && steps[static_cast<std::size_t>(source)].uses == 1
+              ? source
+              : -1;
+    }
+    bool const as_it_is = !step.of_source && !step.dealt_rows && step.clock == 0;
+    step.plain_forward = as_it_is && !step.collective && step.op != nullptr;
+    step.idle_forward = !step.collective && step.op == nullptr;
+    step.plain_backward = as_it_is && !step.collective && !step.adds_forks && !step.both &&
+                          step.begins < 0 && (step.closes < 0 || step.weight_gradient);
+  }
+  return steps;
+}
 
 /// What passes use and tell: RankCore, or a test's own. A PhaseHost.
 ///
@@ -19026,12 +18982,6 @@ struct AverageUpdate {
 /// A program compiles the updates of those that it uses, by own_optimizer<Backend>() of
 /// tandem/ops/bound_optimizer.hpp.
 
-// ---- tandem/optim/element_optimizer.hpp
-
-/// @file
-/// ElementOptimizer: what an optimizer of any type must have, RMSprop, Adagrad, Lion and a
-/// program's own; TensorOptimizer: likewise where a whole parameter has a factor of its own, Lamb.
-
 namespace tandem {
 
 /// States that an optimizer may have.
@@ -19195,10 +19145,6 @@ concept ElementOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAs
 template <class O>
 concept TensorOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
     NamesStates<O> && DirectsElements<O, float> && DirectsElements<O, double>;
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// What the engine asks of an optimizer whose type only its update knows.
 struct AnyOptimizer {
@@ -20991,10 +20937,10 @@ struct OptimizerParts {
   static constexpr bool value = true;
   static_assert(HasName,
                 "an optimizer's type has `static constexpr std::string_view name`, by which "
-                "checkpoints know it; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+                "checkpoints know it; see ElementOptimizer of tandem/optim/own_optimizer.hpp");
   static_assert(!HasName || HasRate,
                 "an optimizer's type has a member `float learning_rate`, which schedules and "
-                "groups scale; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+                "groups scale; see ElementOptimizer of tandem/optim/own_optimizer.hpp");
   static_assert(!HasName || !HasRate || CopiesAsBytes,
                 "an optimizer is copied to devices as bytes: let its members be numbers, no "
                 "strings or vectors, and leave out constructors of copies and destructors");
@@ -21005,7 +20951,7 @@ struct OptimizerParts {
                 "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
                 "const& settings) const` for float and double, N being the number of its "
                 "state_names; without states next(p, g, settings); see ElementOptimizer of "
-                "tandem/optim/element_optimizer.hpp");
+                "tandem/optim/own_optimizer.hpp");
 };
 template <class O>
 using OptimizerFits = OptimizerParts<HasOptimizerName<O>, HasLearningRate<O>, CopiesAsBytes<O>,
@@ -21974,12 +21920,6 @@ void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
 /// RankProgram: what a rank is made of; RankParts: all that it allocates, in the order in which
 /// one part asks for the next.
 
-// ---- tandem/engine/rank/criterion.hpp
-
-/// @file
-/// Criterion: a network's loss and metric behind one interface, of which only the types of both are
-/// compiled for each trainer.
-
 // ---- tandem/ops/metrics.hpp
 
 /// @file
@@ -21998,6 +21938,42 @@ void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
 /// A loss says what a target is and how many of them a sample has; its op gives the loss and the
 /// gradient of the network's output. The gradient is divided by the global batch once; everything
 /// after that is a sum. A metric counts something of the outputs; the engine sums it over samples.
+///
+/// A program's own is such a type, too, on every backend:
+///
+///   struct LogCosh : MeanOverElements {
+///     static constexpr std::string_view name = "LogCosh";
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R loss(R y, R t) { return std::log(std::cosh(y - t)); }
+///     template <class R>
+///     TANDEM_HOST_DEVICE static R gradient(R y, R t) { return std::tanh(y - t); }
+///   };
+
+// ---- tandem/core/row.hpp
+
+/// @file
+/// Row: the numbers of one sample, as std::span has them, for functions that a GPU runs, too.
+
+namespace tandem {
+
+/// A view of some numbers beside one another. Device code may not call what std::span has.
+template <class T>
+class Row {
+ public:
+  TANDEM_HOST_DEVICE constexpr Row(T* data, std::size_t size) : data_{data}, size_{size} {}
+
+  TANDEM_HOST_DEVICE constexpr T& operator[](std::size_t i) const { return data_[i]; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::size_t size() const { return size_; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* data() const { return data_; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* begin() const { return data_; }
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* end() const { return data_ + size_; }
+
+ private:
+  T* data_;
+  std::size_t size_;
+};
+
+}  // namespace tandem
 
 // ---- tandem/layers/cross_entropy.hpp
 
@@ -22231,48 +22207,6 @@ TANDEM_HOST_DEVICE constexpr bool sample_counts(Target target) {
 
 }  // namespace tandem
 
-// ---- tandem/layers/element_loss.hpp
-
-/// @file
-/// Losses that are a mean over the elements of the output, each given by two functions of one
-/// output and its target.
-///
-/// A program's own is such a type, too, on every backend:
-///
-///   struct LogCosh : MeanOverElements {
-///     static constexpr std::string_view name = "LogCosh";
-///     template <class R>
-///     TANDEM_HOST_DEVICE static R loss(R y, R t) { return std::log(std::cosh(y - t)); }
-///     template <class R>
-///     TANDEM_HOST_DEVICE static R gradient(R y, R t) { return std::tanh(y - t); }
-///   };
-
-// ---- tandem/core/row.hpp
-
-/// @file
-/// Row: the numbers of one sample, as std::span has them, for functions that a GPU runs, too.
-
-namespace tandem {
-
-/// A view of some numbers beside one another. Device code may not call what std::span has.
-template <class T>
-class Row {
- public:
-  TANDEM_HOST_DEVICE constexpr Row(T* data, std::size_t size) : data_{data}, size_{size} {}
-
-  TANDEM_HOST_DEVICE constexpr T& operator[](std::size_t i) const { return data_[i]; }
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr std::size_t size() const { return size_; }
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* data() const { return data_; }
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* begin() const { return data_; }
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr T* end() const { return data_ + size_; }
-
- private:
-  T* data_;
-  std::size_t size_;
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// What these losses share. Shapes: output (B, …); as many float targets a sample as the output has
@@ -22366,10 +22300,6 @@ struct BinaryAccuracy {
     return static_cast<double>(right) / static_cast<double>(y.size());
   }
 };
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// A loss: `Target`, the type of one target; `targets(Shape output)`, how many a sample.
 template <class L>
@@ -22773,10 +22703,6 @@ constexpr CriterionType<Backend, typename Loss::Target> criterion_type(Shape out
           .weight = detail::weight_of<Loss>(),
           .counted = detail::counted_of<Loss>()};
 }
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// Network, strategy, loss and metric as values.
 template <class Backend, class Target>
@@ -30907,125 +30833,6 @@ class TensorDataset<T> {
 ///
 /// Two passes of one walk over the type: the first counts parameters, the second fills the arrays.
 
-// ---- tandem/graph/check.hpp
-
-/// @file
-/// The sentences for networks that cannot be. One instantiation a network, whatever its size.
-
-namespace tandem {
-
-namespace detail {
-
-// Where the layers do not fit: the type at fault, its node in the graph, and the two numbers that
-// do not meet are template arguments, so that the compiler prints them. `value` is always true: the
-// sentence stays the only error.
-template <Fault Why, class Where, int NodeIndex, int A, int B>
-struct NetworkIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      Why != Fault::no_input,
-      "the network's input has no elements: give positive numbers, as in Image<3, 32, 32>");
-  static_assert(Why != Fault::rejected,
-                "this layer does not accept its input: output(Shape) gave no shape");
-  static_assert(Why != Fault::not_an_image,
-                "this layer wants an image (C, H, W), but its input is a vector: put it before "
-                "GlobalAvgPool, Flatten or Linear");
-  static_assert(Why != Fault::not_a_vector,
-                "Linear wants a vector: put GlobalAvgPool or Flatten before it");
-  static_assert(
-      Why != Fault::window_too_large,
-      "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
-      "fewer strides before it");
-  static_assert(Why != Fault::all_padding,
-                "ConvTranspose2d: Padding leaves out all of the output; use less");
-  static_assert(
-      Why != Fault::groups,
-      "the channels must be a multiple of the groups: a convolution's input and output, and "
-      "a GroupNorm's input");
-  static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
-  static_assert(Why != Fault::border,
-                "Pad2d: the padding of Reflect must be smaller than the image's height and width, "
-                "that of Circular at most as large; pad less, or use Replicate");
-  static_assert(Why != Fault::concat_shapes,
-                "Concat: every branch must give the same height and width");
-  static_assert(Why != Fault::multiply_shapes,
-                "Multiply: every branch must give the same shape; end a gate with as many channels "
-                "as what it is for");
-  static_assert(Why != Fault::residual_shapes,
-                "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
-                "body's stride and channels on the shortcut");
-  static_assert(Why != Fault::join_shapes,
-                "Join: its rule does not join outputs of these shapes; an ElementJoin wants two of "
-                "the same");
-  static_assert(Why != Fault::channels,
-                "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
-                "has");
-  static_assert(Why != Fault::not_tokens,
-                "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, ...>");
-  static_assert(Why != Fault::indices,
-                "this layer wants numbers, but its input are the network's Tokens: put an "
-                "Embedding before it");
-  static_assert(Why != Fault::not_timed,
-                "this layer wants a sequence (T, C): begin the network with Tokens<T, V> and an "
-                "Embedding");
-  static_assert(Why != Fault::a_sequence,
-                "GroupNorm wants an image or a vector: LayerNorm and RmsNorm are for sequences");
-  static_assert(Why != Fault::heads,
-                "the channels of a row must be a multiple of its heads: Attention<Heads, "
-                "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");
-  static_assert(Why != Fault::no_second_input,
-                "Input<1>: this network has one input; write Network<Inputs<Tokens<T, V>, "
-                "Tokens<T, V>>, Body>");
-  static_assert(Why != Fault::unread,
-                "a value of the network is read by no layer: join it with a Concat or a Residual, "
-                "or leave out what makes it");
-  static_assert(
-      Why != Fault::no_let,
-      "Use<Tag>: no Let<Tag> stands before it; put one behind the part whose output it is "
-      "to read");
-  static_assert(
-      Why != Fault::let_twice,
-      "Let<Tag>: this tag has named a value before; give each value a tag of its own, and "
-      "none inside a Repeat");
-  static_assert(Why != Fault::many_lets, "Let<Tag>: a network may name at most 32 values");
-  static_assert(Why != Fault::clocks,
-                "the parts that meet here are of different times, since each input has one of its "
-                "own: let a layer that takes several inputs read them, or MeanOverTime or LastRow "
-                "take the time away first");
-  static_assert(Why != Fault::not_last,
-                "a layer that gives the loss, such as Vocabulary, must be the network's last");
-  static_assert(Why != Fault::no_owner,
-                "Shares<W>: W must stand before it in the network, as a layer type of its own: "
-                "struct W : Embedding<V, C> {};");
-  static_assert(Why != Fault::shared_shapes,
-                "Shares<W>: the weight of W has another shape; a Vocabulary<V, Shares<W>> on C "
-                "channels shares an Embedding<V, C>");
-  static_assert(Why != Fault::shared_frozen,
-                "Shares<W>: one of both is Frozen and the other is trained; freeze both");
-};
-
-template <class Net, int LeafIndex>
-struct FaultyPart {
-  using type = Leaf<Net, LeafIndex>;
-};
-template <class Net>
-struct FaultyPart<Net, -1> {
-  using type = Net;  // no fault, or that of a join: the network itself is named
-};
-
-// `graph` stands before the assert, so that it is there also where that fails.
-template <class Net, auto const& G>
-struct CheckedGraph {
-  static constexpr auto const& graph = G;
-  using Where =
-      typename FaultyPart<Net, G.fault <= Fault::reported ? -1 : G.node[G.fault_node].leaf>::type;
-  static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
 // ---- tandem/graph/graph_builder.hpp
 
 /// @file
@@ -31513,10 +31320,119 @@ struct GraphBuilder {
 
 }  // namespace tandem::detail
 
-// ---- tandem/graph/part_counts.hpp
+namespace tandem {
 
-/// @file
-/// CountParts: how many nodes and edges a network type has.
+namespace detail {
+
+// Where the layers do not fit: the type at fault, its node in the graph, and the two numbers that
+// do not meet are template arguments, so that the compiler prints them. `value` is always true: the
+// sentence stays the only error.
+template <Fault Why, class Where, int NodeIndex, int A, int B>
+struct NetworkIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      Why != Fault::no_input,
+      "the network's input has no elements: give positive numbers, as in Image<3, 32, 32>");
+  static_assert(Why != Fault::rejected,
+                "this layer does not accept its input: output(Shape) gave no shape");
+  static_assert(Why != Fault::not_an_image,
+                "this layer wants an image (C, H, W), but its input is a vector: put it before "
+                "GlobalAvgPool, Flatten or Linear");
+  static_assert(Why != Fault::not_a_vector,
+                "Linear wants a vector: put GlobalAvgPool or Flatten before it");
+  static_assert(
+      Why != Fault::window_too_large,
+      "the kernel is larger than its padded input: use a smaller kernel, more padding, or "
+      "fewer strides before it");
+  static_assert(Why != Fault::all_padding,
+                "ConvTranspose2d: Padding leaves out all of the output; use less");
+  static_assert(
+      Why != Fault::groups,
+      "the channels must be a multiple of the groups: a convolution's input and output, and "
+      "a GroupNorm's input");
+  static_assert(Why != Fault::padding, "a pool's padding must be at most half of its kernel");
+  static_assert(Why != Fault::border,
+                "Pad2d: the padding of Reflect must be smaller than the image's height and width, "
+                "that of Circular at most as large; pad less, or use Replicate");
+  static_assert(Why != Fault::concat_shapes,
+                "Concat: every branch must give the same height and width");
+  static_assert(Why != Fault::multiply_shapes,
+                "Multiply: every branch must give the same shape; end a gate with as many channels "
+                "as what it is for");
+  static_assert(Why != Fault::residual_shapes,
+                "Residual: body and shortcut must give the same shape; put a 1x1 Conv2d with the "
+                "body's stride and channels on the shortcut");
+  static_assert(Why != Fault::join_shapes,
+                "Join: its rule does not join outputs of these shapes; an ElementJoin wants two of "
+                "the same");
+  static_assert(Why != Fault::channels,
+                "Subsample2d: a shortcut cannot drop channels; give at least as many as its input "
+                "has");
+  static_assert(Why != Fault::not_tokens,
+                "Embedding wants indices: make it the first layer of a Network<Tokens<T, V>, ...>");
+  static_assert(Why != Fault::indices,
+                "this layer wants numbers, but its input are the network's Tokens: put an "
+                "Embedding before it");
+  static_assert(Why != Fault::not_timed,
+                "this layer wants a sequence (T, C): begin the network with Tokens<T, V> and an "
+                "Embedding");
+  static_assert(Why != Fault::a_sequence,
+                "GroupNorm wants an image or a vector: LayerNorm and RmsNorm are for sequences");
+  static_assert(Why != Fault::heads,
+                "the channels of a row must be a multiple of its heads: Attention<Heads, "
+                "KeyHeads<K>> wants (Heads + 2 K) D of them, and Heads a multiple of K");
+  static_assert(Why != Fault::no_second_input,
+                "Input<1>: this network has one input; write Network<Inputs<Tokens<T, V>, "
+                "Tokens<T, V>>, Body>");
+  static_assert(Why != Fault::unread,
+                "a value of the network is read by no layer: join it with a Concat or a Residual, "
+                "or leave out what makes it");
+  static_assert(
+      Why != Fault::no_let,
+      "Use<Tag>: no Let<Tag> stands before it; put one behind the part whose output it is "
+      "to read");
+  static_assert(
+      Why != Fault::let_twice,
+      "Let<Tag>: this tag has named a value before; give each value a tag of its own, and "
+      "none inside a Repeat");
+  static_assert(Why != Fault::many_lets, "Let<Tag>: a network may name at most 32 values");
+  static_assert(Why != Fault::clocks,
+                "the parts that meet here are of different times, since each input has one of its "
+                "own: let a layer that takes several inputs read them, or MeanOverTime or LastRow "
+                "take the time away first");
+  static_assert(Why != Fault::not_last,
+                "a layer that gives the loss, such as Vocabulary, must be the network's last");
+  static_assert(Why != Fault::no_owner,
+                "Shares<W>: W must stand before it in the network, as a layer type of its own: "
+                "struct W : Embedding<V, C> {};");
+  static_assert(Why != Fault::shared_shapes,
+                "Shares<W>: the weight of W has another shape; a Vocabulary<V, Shares<W>> on C "
+                "channels shares an Embedding<V, C>");
+  static_assert(Why != Fault::shared_frozen,
+                "Shares<W>: one of both is Frozen and the other is trained; freeze both");
+};
+
+template <class Net, int LeafIndex>
+struct FaultyPart {
+  using type = Leaf<Net, LeafIndex>;
+};
+template <class Net>
+struct FaultyPart<Net, -1> {
+  using type = Net;  // no fault, or that of a join: the network itself is named
+};
+
+// `graph` stands before the assert, so that it is there also where that fails.
+template <class Net, auto const& G>
+struct CheckedGraph {
+  static constexpr auto const& graph = G;
+  using Where =
+      typename FaultyPart<Net, G.fault <= Fault::reported ? -1 : G.node[G.fault_node].leaf>::type;
+  static_assert(NetworkIsSound<G.fault, Where, G.fault_node, G.fault_a, G.fault_b>::value);
+};
+
+}  // namespace detail
+
+}  // namespace tandem
 
 namespace tandem::detail {
 
@@ -46209,113 +46125,6 @@ using Cuda = BasicCuda<Portable>;
 /// is what only a backend knows: scratch memory, packed weights, batches and messages on their way,
 /// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
-// ---- tandem/strategy/memory/gradient_bound.hpp
-
-/// @file
-/// gradient_bound: the memory of a device's activation gradients, whatever backend of the library
-/// it has. Exact for the greediest of them: its graph is rewritten and its gradients are placed.
-
-namespace tandem {
-
-namespace detail {
-
-/// A graph's nodes, to be rewritten, for a size that is not part of a type.
-class NodeCopies {
- public:
-  int nodes;
-  Node* node;
-  int const* source;
-
-  constexpr explicit NodeCopies(GraphView graph)
-      : nodes{graph.nodes}, node{nullptr}, source{graph.source}, own_{graph.nodes} {
-    node = own_.data();
-    for (int n = 0; n < nodes; ++n) {
-      node[n] = graph.node[n];
-    }
-  }
-
- private:
-  Scratch<Node> own_;
-};
-
-/// As Readers.
-struct NodeReaders {
-  Scratch<int> count;
-  Scratch<int> last;
-
-  constexpr explicit NodeReaders(GraphView graph) : count{graph.nodes}, last{graph.nodes} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
-        ++count[graph.source[e]];
-        last[graph.source[e]] = n;
-      }
-    }
-  }
-};
-
-}  // namespace detail
-
-/// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
-/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm,
-/// activations with Linear and sums with norms, and places concatenations; and `Host` of oneDNN,
-/// which merges convolutions instead of the two in the middle.
-/// @param graph    as it is before rewrites
-/// @param task     in_place is not read; apart: the strategy is Reproducible
-/// @param passes   whose gradients are held at once
-/// @param segment  of each node: its run that is computed again, or -1
-/// @param streams  on which Cuda runs branches at the same time; 1: one after another
-constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
-                                      int const* segment = nullptr, int streams = 1) {
-  detail::Scratch<bool> in_place{graph.nodes};
-  for (int n = 0; n < graph.nodes; ++n) {
-    LayerKind const layer = graph.node[n].layer;
-    in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
-  }
-  std::int64_t most = 0;
-  auto const place_as = [&](bool const* places, Branches const* at_once) {
-    task.in_place = places;
-    task.branches = at_once;
-    GradientArena const arena{graph, task};
-    most = std::max(most, task.chunks * arena.outgoing_bytes + passes * arena.bytes);
-  };
-  auto const place = [&](bool const* places) {
-    if (streams > 1) {
-      Branches const at_once{graph, streams, segment};
-      place_as(places, &at_once);
-    } else {
-      place_as(places, nullptr);
-    }
-  };
-  place(in_place.data());
-
-  detail::NodeReaders const readers{graph};
-  detail::NodeCopies copy{graph};
-  graph.node = copy.node;
-  detail::Scratch<bool> const nowhere{graph.nodes};
-  detail::fuse_relu_in(copy, readers);
-  detail::materialise_flatten_in(copy);
-  detail::place_concat_in(copy, readers);
-  detail::NodeCopies fused{graph};
-  bool again = detail::fuse_sum_in(fused, readers, segment);
-  if (!task.apart) {
-    again = detail::fuse_linear_in(fused, readers, segment) || again;
-  }
-  graph.node = fused.node;
-  place(nowhere.data());
-
-  graph.node = copy.node;
-  if (!task.apart) {
-    detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
-    again = detail::merge_pointwise_in(copy, readers, most_merged) || again;
-  }
-  if (again) {
-    place(nowhere.data());
-  }
-  return most;
-}
-
-}  // namespace tandem
-
 // ---- tandem/strategy/memory/value_sizes.hpp
 
 /// @file
@@ -46465,6 +46274,103 @@ struct PassingValues {
 }  // namespace tandem::detail
 
 namespace tandem {
+
+namespace detail {
+
+/// A graph's nodes, to be rewritten, for a size that is not part of a type.
+class NodeCopies {
+ public:
+  int nodes;
+  Node* node;
+  int const* source;
+
+  constexpr explicit NodeCopies(GraphView graph)
+      : nodes{graph.nodes}, node{nullptr}, source{graph.source}, own_{graph.nodes} {
+    node = own_.data();
+    for (int n = 0; n < nodes; ++n) {
+      node[n] = graph.node[n];
+    }
+  }
+
+ private:
+  Scratch<Node> own_;
+};
+
+/// As Readers.
+struct NodeReaders {
+  Scratch<int> count;
+  Scratch<int> last;
+
+  constexpr explicit NodeReaders(GraphView graph) : count{graph.nodes}, last{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
+        ++count[graph.source[e]];
+        last[graph.source[e]] = n;
+      }
+    }
+  }
+};
+
+}  // namespace detail
+
+/// Bytes of the gradients of a device's activations, at most: with the backends `Host` of portable
+/// kernels, which computes ReLU and Dropout in place; Cuda, which fuses ReLU with batch norm,
+/// activations with Linear and sums with norms, and places concatenations; and `Host` of oneDNN,
+/// which merges convolutions instead of the two in the middle.
+/// @param graph    as it is before rewrites
+/// @param task     in_place is not read; apart: the strategy is Reproducible
+/// @param passes   whose gradients are held at once
+/// @param segment  of each node: its run that is computed again, or -1
+/// @param streams  on which Cuda runs branches at the same time; 1: one after another
+constexpr std::int64_t gradient_bound(GraphView graph, GradientTask task, int passes,
+                                      int const* segment = nullptr, int streams = 1) {
+  detail::Scratch<bool> in_place{graph.nodes};
+  for (int n = 0; n < graph.nodes; ++n) {
+    LayerKind const layer = graph.node[n].layer;
+    in_place[n] = layer == LayerKind::relu || layer == LayerKind::dropout;
+  }
+  std::int64_t most = 0;
+  auto const place_as = [&](bool const* places, Branches const* at_once) {
+    task.in_place = places;
+    task.branches = at_once;
+    GradientArena const arena{graph, task};
+    most = std::max(most, task.chunks * arena.outgoing_bytes + passes * arena.bytes);
+  };
+  auto const place = [&](bool const* places) {
+    if (streams > 1) {
+      Branches const at_once{graph, streams, segment};
+      place_as(places, &at_once);
+    } else {
+      place_as(places, nullptr);
+    }
+  };
+  place(in_place.data());
+
+  detail::NodeReaders const readers{graph};
+  detail::NodeCopies copy{graph};
+  graph.node = copy.node;
+  detail::Scratch<bool> const nowhere{graph.nodes};
+  detail::fuse_relu_in(copy, readers);
+  detail::materialise_flatten_in(copy);
+  detail::place_concat_in(copy, readers);
+  detail::NodeCopies fused{graph};
+  bool again = detail::fuse_sum_in(fused, readers, segment);
+  if (!task.apart) {
+    again = detail::fuse_linear_in(fused, readers, segment) || again;
+  }
+  graph.node = fused.node;
+  place(nowhere.data());
+
+  graph.node = copy.node;
+  if (!task.apart) {
+    detail::absorb_bias_in(copy, readers);  // changes no gradient, but which convolutions merge
+    again = detail::merge_pointwise_in(copy, readers, most_merged) || again;
+  }
+  if (again) {
+    place(nowhere.data());
+  }
+  return most;
+}
 
 /// Bytes; upper bounds.
 struct DeviceMemory {
@@ -47336,11 +47242,6 @@ struct DataParallel<by_world, Options...>
 /// @file
 /// Hybrid: a strategy within a strategy, on the product of their devices.
 
-// ---- tandem/strategy/types/hybrid_checks.hpp
-
-/// @file
-/// The sentences for strategies that cannot stand within each other.
-
 // ---- tandem/strategy/types/model_checks.hpp
 
 /// @file
@@ -47360,12 +47261,6 @@ struct DataParallel<by_world, Options...>
 /// The rows are executed with counters in place of tensors: a device goes on as long as it can and
 /// is then woken by what it waits for; a SEND waits for a free place, a RECV for data. Each kind of
 /// rules is a part of its own: Passes, Messages, and of tables with updates Updates.
-
-// ---- tandem/schedule/verify/messages.hpp
-
-/// @file
-/// Messages: the rules of verify() for messages, which a device may have to wait for, and the queue
-/// of the devices that can go on.
 
 // ---- tandem/schedule/verify/table_state.hpp
 
@@ -47659,16 +47554,6 @@ class Messages {
   int queued_ = 0;  // all that ever were
   int taken_ = 0;   // … that next() gave
 };
-
-}  // namespace tandem::detail
-
-// ---- tandem/schedule/verify/passes.hpp
-
-/// @file
-/// Passes: the rules of verify() for a device's passes, which wait for nothing: what a pass needs
-/// was done before in its own row, or the row is wrong.
-
-namespace tandem::detail {
 
 template <class Table>
 class Passes {
@@ -48549,179 +48434,6 @@ struct ModelKeepsLeaves {
 
 }  // namespace tandem
 
-namespace tandem {
-
-namespace detail {
-
-/// Cuts the model.
-template <class S>
-concept CutsModel = requires {
-  typename S::Model;
-  { S::devices } -> std::convertible_to<int>;
-};
-
-/// A pipeline that is never emptied between steps.
-template <class S>
-concept TrainsAsynchronously = requires {
-  S::asynchrony;
-};
-
-/// Can be in several replicas.
-template <class S>
-concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
-
-/// Its devices' parts can be shared: one model, which is not shared yet.
-template <class S>
-concept Sliceable = Replicable<S> && S::mesh.extent(Axis::tensor) == 1 && !requires {
-  S::averaging;
-};
-
-/// A number of replicas, or the world's.
-constexpr bool counts_replicas(int n) { return (n >= 1 && n <= most_replicas) || n == by_world; }
-
-template <int N, class... Options>
-concept ReplicatesModels = counts_replicas(N) &&(BatchingOption<Options>&&...) &&
-                           !counts_microbatches<Options...>;
-
-/// A DataParallel; not looked into, since alone it may not be sound.
-template <class S>
-struct Outer {
-  static constexpr bool is = false;
-  static constexpr bool counts = false;
-  static constexpr bool sound = true;
-};
-template <int N, class... Options>
-struct Outer<DataParallel<N, Options...>> {
-  static constexpr bool is = true;
-  static constexpr bool counts = counts_microbatches<Options...>;
-  static constexpr bool sound = counts_replicas(N) && (BatchingOption<Options> && ...);
-};
-
-template <class... Parts>
-struct HybridIsNested {
-  static constexpr bool value = true;
-  static_assert(sizeof...(Parts) >= 2,
-                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
-                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
-};
-
-template <class Part, bool Last>
-struct HybridPart {
-  static constexpr bool value = true;
-  static_assert(Last || Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one "
-                "model");
-  static_assert(!Last || !Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
-                "replicas of a whole model write DataParallel alone");
-  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
-                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel, Pipeline, TensorParallel or SpatialParallel");
-  static_assert(!Last || !TrainsAsynchronously<Part>,
-                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
-                "wait for each other at every update; take a synchronous schedule inside, or the "
-                "asynchronous pipeline alone");
-  static_assert(Last || !Outer<Part>::counts,
-                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
-                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
-};
-
-/// A DataParallel whose own arguments are at fault has its own sentence.
-template <class Part, bool Sound = Outer<Part>::sound>
-struct OuterIsSound {
-  static constexpr bool value = true;
-};
-template <class Part>
-struct OuterIsSound<Part, false> {
-  static constexpr bool value = true;
-  static constexpr int ranks = Part::ranks;
-  static_assert(ranks >= 1);
-};
-
-/// One sentence: of the first part at fault, from the outermost on.
-template <bool Goes, class... Parts>
-struct PartsAreNested {
-  static constexpr bool value = true;
-};
-template <class First, class... Rest>
-struct PartsAreNested<true, First, Rest...> {
-  static constexpr bool value = true;
-  static constexpr bool last = sizeof...(Rest) == 0;
-  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
-  static_assert(HybridPart<First, last>::value);
-  static_assert(last || OuterIsSound<First>::value);
-  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
-};
-
-template <class First, class Second, class... Rest>
-struct HybridIsNested<First, Second, Rest...> {
-  static constexpr bool value = true;
-  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
-};
-
-template <int Replicas, int Weights>
-struct WeighsEachReplica {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Replicas,
-                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
-                "model (WeighsEachReplica names the replicas and the weights)");
-};
-
-template <bool Rounds, bool Reproducible>
-struct HybridIsExact {
-  static constexpr bool value = true;
-  static_assert(!Rounds || !Reproducible,
-                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
-                "changes the bits with the number of devices; leave one of the two out");
-};
-
-template <int Replicas, int Weights, bool Rounds, bool Reproducible>
-struct HybridIsSound {
-  static constexpr Batching checked(Batching const& batching) { return batching; }
-  static_assert(WeighsEachReplica<Replicas, Weights>::value);
-  static_assert(HybridIsExact<Rounds, Reproducible>::value);
-};
-
-/// Of a DataParallel around others.
-template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
-struct ReplicasAreTold {
-  static constexpr bool value = true;
-  static_assert(!InnerIsWorlds && !(IsWorlds && HasInnerReplicas),
-                "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
-                "DataParallel<> are all that the program is started with; leave the other out");
-  static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
-};
-
-/// Replicas of a model of which devices have tiles of images.
-template <bool IsTiled, bool IsReproducible, bool SharesState>
-struct TiledModelIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      !IsTiled || !IsReproducible,
-      "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "
-      "are cut in H W, so that the bits depend on these; leave Reproducible out");
-  static_assert(!IsTiled || IsReproducible || !SharesState,
-                "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "
-                "gradients of all parameters over the tiles before they are shared; leave "
-                "ShardedState out");
-};
-
-/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
-template <bool KeepsTwo, bool IsReproducible>
-struct TwoModelsAreSound {
-  static constexpr bool value = true;
-  static_assert(!KeepsTwo || !IsReproducible,
-                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
-                "keeps two models, whose gradients are never added; leave Reproducible out, or "
-                "average gradients");
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
 // ---- tandem/strategy/types/spatial_parallel.hpp
 
 /// @file
@@ -48933,6 +48645,175 @@ struct SpatialParallel<H, W, Options...>
 }  // namespace tandem
 
 namespace tandem {
+
+namespace detail {
+
+/// Cuts the model.
+template <class S>
+concept CutsModel = requires {
+  typename S::Model;
+  { S::devices } -> std::convertible_to<int>;
+};
+
+/// A pipeline that is never emptied between steps.
+template <class S>
+concept TrainsAsynchronously = requires {
+  S::asynchrony;
+};
+
+/// Can be in several replicas.
+template <class S>
+concept Replicable = CutsModel<S> && !TrainsAsynchronously<S>;
+
+/// Its devices' parts can be shared: one model, which is not shared yet.
+template <class S>
+concept Sliceable = Replicable<S> && S::mesh.extent(Axis::tensor) == 1 && !requires {
+  S::averaging;
+};
+
+/// A number of replicas, or the world's.
+constexpr bool counts_replicas(int n) { return (n >= 1 && n <= most_replicas) || n == by_world; }
+
+template <int N, class... Options>
+concept ReplicatesModels = counts_replicas(N) &&(BatchingOption<Options>&&...) &&
+                           !counts_microbatches<Options...>;
+
+/// A DataParallel; not looked into, since alone it may not be sound.
+template <class S>
+struct Outer {
+  static constexpr bool is = false;
+  static constexpr bool counts = false;
+  static constexpr bool sound = true;
+};
+template <int N, class... Options>
+struct Outer<DataParallel<N, Options...>> {
+  static constexpr bool is = true;
+  static constexpr bool counts = counts_microbatches<Options...>;
+  static constexpr bool sound = counts_replicas(N) && (BatchingOption<Options> && ...);
+};
+
+template <class... Parts>
+struct HybridIsNested {
+  static constexpr bool value = true;
+  static_assert(sizeof...(Parts) >= 2,
+                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
+                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
+};
+
+template <class Part, bool Last>
+struct HybridPart {
+  static constexpr bool value = true;
+  static_assert(Last || Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
+                "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
+                "without options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one "
+                "model");
+  static_assert(!Last || !Outer<Part>::is,
+                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
+                "replicas of a whole model write DataParallel alone");
+  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
+                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
+                "ModelParallel, Pipeline, TensorParallel or SpatialParallel");
+  static_assert(!Last || !TrainsAsynchronously<Part>,
+                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
+                "wait for each other at every update; take a synchronous schedule inside, or the "
+                "asynchronous pipeline alone");
+  static_assert(Last || !Outer<Part>::counts,
+                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
+                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+};
+
+/// A DataParallel whose own arguments are at fault has its own sentence.
+template <class Part, bool Sound = Outer<Part>::sound>
+struct OuterIsSound {
+  static constexpr bool value = true;
+};
+template <class Part>
+struct OuterIsSound<Part, false> {
+  static constexpr bool value = true;
+  static constexpr int ranks = Part::ranks;
+  static_assert(ranks >= 1);
+};
+
+/// One sentence: of the first part at fault, from the outermost on.
+template <bool Goes, class... Parts>
+struct PartsAreNested {
+  static constexpr bool value = true;
+};
+template <class First, class... Rest>
+struct PartsAreNested<true, First, Rest...> {
+  static constexpr bool value = true;
+  static constexpr bool last = sizeof...(Rest) == 0;
+  static constexpr bool goes = Outer<First>::is && !Outer<First>::counts && Outer<First>::sound;
+  static_assert(HybridPart<First, last>::value);
+  static_assert(last || OuterIsSound<First>::value);
+  static_assert(PartsAreNested < goes && !last, Rest... > ::value);
+};
+
+template <class First, class Second, class... Rest>
+struct HybridIsNested<First, Second, Rest...> {
+  static constexpr bool value = true;
+  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
+};
+
+template <int Replicas, int Weights>
+struct WeighsEachReplica {
+  static constexpr bool value = true;
+  static_assert(Weights == 0 || Weights == Replicas,
+                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
+                "model (WeighsEachReplica names the replicas and the weights)");
+};
+
+template <bool Rounds, bool Reproducible>
+struct HybridIsExact {
+  static constexpr bool value = true;
+  static_assert(!Rounds || !Reproducible,
+                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
+                "changes the bits with the number of devices; leave one of the two out");
+};
+
+template <int Replicas, int Weights, bool Rounds, bool Reproducible>
+struct HybridIsSound {
+  static constexpr Batching checked(Batching const& batching) { return batching; }
+  static_assert(WeighsEachReplica<Replicas, Weights>::value);
+  static_assert(HybridIsExact<Rounds, Reproducible>::value);
+};
+
+/// Of a DataParallel around others.
+template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
+struct ReplicasAreTold {
+  static constexpr bool value = true;
+  static_assert(!InnerIsWorlds && !(IsWorlds && HasInnerReplicas),
+                "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
+                "DataParallel<> are all that the program is started with; leave the other out");
+  static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
+};
+
+/// Replicas of a model of which devices have tiles of images.
+template <bool IsTiled, bool IsReproducible, bool SharesState>
+struct TiledModelIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      !IsTiled || !IsReproducible,
+      "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "
+      "are cut in H W, so that the bits depend on these; leave Reproducible out");
+  static_assert(!IsTiled || IsReproducible || !SharesState,
+                "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "
+                "gradients of all parameters over the tiles before they are shared; leave "
+                "ShardedState out");
+};
+
+/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
+template <bool KeepsTwo, bool IsReproducible>
+struct TwoModelsAreSound {
+  static constexpr bool value = true;
+  static_assert(!KeepsTwo || !IsReproducible,
+                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
+                "keeps two models, whose gradients are never added; leave Reproducible out, or "
+                "average gradients");
+};
+
+}  // namespace detail
 
 namespace detail {
 
@@ -51942,11 +51823,6 @@ struct Pipeline<Schedule, Count, Arguments...>
 /// CrossModelParallel: two models on the same devices in opposite directions, kept together by an
 /// averaging rule.
 
-// ---- tandem/strategy/types/cross_model_checks.hpp
-
-/// @file
-/// The sentences for arguments of CrossModelParallel and CrossPipeline that do not go together.
-
 namespace tandem {
 
 namespace detail {
@@ -51999,10 +51875,6 @@ struct CrossModelArgumentsAreSound {
 };
 
 }  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// CrossModelParallel with Count microbatches, one half of them for each model, in the order of
 /// Chimera. The primary template is the error path.
@@ -52240,13 +52112,13 @@ void copy_numbers(Dtype dtype, std::byte const* from, T* to, std::int64_t rows,
 /// The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
 /// renames. A process that dies before that leaves the previous file as it was, and the temporary
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
-/// what is there stay (target.hpp); another hard link to it keeps the old content.
-
-// ---- tandem/io/atomic/target.hpp
-
-/// @file
-/// What an AtomicFile replaces: the file at the end of symbolic links, with its owner and
-/// permissions, and nothing that is no file.
+/// what is there stay; another hard link to it keeps the old content.
+///
+/// A process that writes holds a lock (flock) on its temporary file, which ends with the process,
+/// however it ends. So a file of such a name that can be locked is nobody's. Where files cannot be
+/// locked none is removed; where another machine's locks are not seen (a network disk mounted with
+/// local locks) two machines that save to one name at once may take each other's: then the commit()
+/// of one fails, and no file is torn.
 
 namespace tandem::detail {
 
@@ -52269,64 +52141,6 @@ inline std::string folder_part(std::string const& path) {
 TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path);
 
 }  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// The path with symbolic links at its end followed, also those to a file that there is not.
-TANDEM_ONCE std::string follow_links(std::string const& path) {
-  std::string at = path;
-  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
-    std::string to(4096, '\0');               // PATH_MAX: no link is longer
-    ::ssize_t const size = ::readlink(at.c_str(), to.data(), to.size());
-    if (size < 0) {  // no link, or nothing there: whoever opens it says what is wrong
-      return at;
-    }
-    to.resize(static_cast<std::size_t>(size));
-    at = to.starts_with('/') ? to : folder_part(at) + to;
-  }
-  throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
-}
-
-TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
-  struct ::stat status {};
-  bool const exists = ::stat(path.c_str(), &status) == 0;
-  if (!exists && errno != ENOENT && errno != ELOOP) {
-    throw FileError{path,
-                    "cannot look at what is there: " + std::generic_category().message(errno)};
-  }
-  if (exists && !S_ISREG(status.st_mode)) {
-    throw FileError{path, std::string{"this is a "} +
-                              (S_ISDIR(status.st_mode)    ? "folder"
-                               : S_ISFIFO(status.st_mode) ? "pipe"
-                               : S_ISSOCK(status.st_mode) ? "socket"
-                                                          : "device") +
-                              ", which a file would replace; give the name of a file"};
-  }
-  // Renaming asks for the permissions of the folder only.
-  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
-    throw FileError{path, "the file is write-protected (" + std::generic_category().message(errno) +
-                              "); allow writing to it, or save under another name"};
-  }
-  AtomicTarget target;
-  target.path = follow_links(path);
-  target.exists = exists;
-  target.folder = folder_part(target.path);
-  if (target.folder.empty()) {
-    target.folder = ".";
-  }
-  if (exists) {
-    target.mode = status.st_mode & 07777;
-    target.owner = status.st_uid;
-    target.group = status.st_gid;
-  }
-  return target;
-}
-
-}  // namespace tandem::detail
-
-#endif
 
 namespace tandem {
 
@@ -52397,17 +52211,6 @@ class [[nodiscard]] AtomicFile {
 
 #if TANDEM_BODIES
 
-// ---- tandem/io/atomic/leftovers.hpp
-
-/// @file
-/// Temporary files of processes that died while they wrote: which they are, and their removal.
-///
-/// Who writes holds a lock (flock) on its temporary file, which ends with the process, however it
-/// ends. So a file of such a name that can be locked is nobody's. Where files cannot be locked none
-/// is removed; where another machine's locks are not seen (a network disk mounted with local locks)
-/// two machines that save to one name at once may take each other's: then the commit() of one
-/// fails, and no file is torn.
-
 namespace tandem::detail {
 
 /// Whether @p name is `<file>.tmp-<digits>-<digits>`.
@@ -52429,12 +52232,6 @@ constexpr bool is_leftover(std::string_view name, std::string_view file) {
 /// @param folder  of the path
 /// Cost: one look through the folder.
 TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 /// Removes the file if nobody has it locked.
 TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
@@ -52471,11 +52268,55 @@ TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& 
   }
 }
 
-}  // namespace tandem::detail
+/// The path with symbolic links at its end followed, also those to a file that there is not.
+TANDEM_ONCE std::string follow_links(std::string const& path) {
+  std::string at = path;
+  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+    std::string to(4096, '\0');               // PATH_MAX: no link is longer
+    ::ssize_t const size = ::readlink(at.c_str(), to.data(), to.size());
+    if (size < 0) {  // no link, or nothing there: whoever opens it says what is wrong
+      return at;
+    }
+    to.resize(static_cast<std::size_t>(size));
+    at = to.starts_with('/') ? to : folder_part(at) + to;
+  }
+  throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
+}
 
-#endif
-
-namespace tandem::detail {
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
+  struct ::stat status {};
+  bool const exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT && errno != ELOOP) {
+    throw FileError{path,
+                    "cannot look at what is there: " + std::generic_category().message(errno)};
+  }
+  if (exists && !S_ISREG(status.st_mode)) {
+    throw FileError{path, std::string{"this is a "} +
+                              (S_ISDIR(status.st_mode)    ? "folder"
+                               : S_ISFIFO(status.st_mode) ? "pipe"
+                               : S_ISSOCK(status.st_mode) ? "socket"
+                                                          : "device") +
+                              ", which a file would replace; give the name of a file"};
+  }
+  // Renaming asks for the permissions of the folder only.
+  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
+    throw FileError{path, "the file is write-protected (" + std::generic_category().message(errno) +
+                              "); allow writing to it, or save under another name"};
+  }
+  AtomicTarget target;
+  target.path = follow_links(path);
+  target.exists = exists;
+  target.folder = folder_part(target.path);
+  if (target.folder.empty()) {
+    target.folder = ".";
+  }
+  if (exists) {
+    target.mode = status.st_mode & 07777;
+    target.owner = status.st_uid;
+    target.group = status.st_gid;
+  }
+  return target;
+}
 
 /// The largest file that this process may write (ulimit -f). A write beyond it would end the
 /// process: its signal, SIGXFSZ, does so unless somebody minds it.
@@ -55162,370 +55003,6 @@ TANDEM_ONCE std::vector<FileSum> await_share(std::string const& folder,
 
 #endif
 
-// ---- tandem/train/checkpoint/folder/shares.hpp
-
-/// @file
-/// CheckpointShares: which process writes which tensor of a checkpoint's folder, and into which
-/// file. All processes work it out alike, from the tensors and their own number alone.
-
-// ---- tandem/train/checkpoint/weight_names.hpp
-
-/// @file
-/// WeightNames: how a file names tensors that the network calls otherwise; and FileWeights, a file
-/// read by such names.
-
-namespace tandem {
-
-/// A name in a file, or the parts that it begins with, and what the network has in its place. A
-/// `to` of "" takes these parts away, and leaves a tensor out whose whole name they are.
-struct Rename {
-  std::string from;
-  std::string to;
-};
-
-/// trainer.load_weights(path, {.prefix = "module.", .rename = {{"fc", "8"}}});
-///
-/// A callable std::string(std::string_view name_in_file) does in its place: it gives the network's
-/// name, or "" for a tensor that is not to be looked at.
-struct WeightNames {
-  /// What stands before the names in the file; a tensor without it keeps its name.
-  std::string prefix{};
-  /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
-  std::vector<Rename> rename{};
-
-  TANDEM_ONCE [[nodiscard]] std::string operator()(std::string_view name) const;
-};
-
-namespace detail {
-
-TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape);
-
-/// names(name_in_file), as WeightNames.
-using NameInNetwork = FunctionRef<std::string(std::string_view)>;
-
-inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
-                                                      "second."};
-
-/// The tensors of a file under the names of a network.
-class FileWeights {
- public:
-  /// @param file   outlives this
-  /// @throws FileError  two tensors have one name
-  TANDEM_ONCE FileWeights(Safetensors const& file, std::string const& path, NameInNetwork names);
-
-  /// Of this name of the network's, or null; and it is used.
-  TANDEM_ONCE TensorView const* take(std::string_view name);
-
-  /// Names in the file of those that were not taken, in the order of the network's names, but for
-  /// what else a checkpoint has: optimizer states, position, averages, a second model.
-  TANDEM_ONCE [[nodiscard]] std::vector<std::string> unused() const;
-
-  /// @param missing  names of the network's, one or more
-  /// @param shape    of the first of them
-  TANDEM_ONCE [[noreturn]] void fail_of(std::vector<std::string> const& missing,
-                                        std::vector<std::int64_t> const& shape) const;
-
- private:
-  struct Entry {
-    std::string name;  // the network's
-    TensorView const* tensor;
-    bool used = false;
-  };
-
-  TANDEM_ONCE static bool is_beside_weights(std::string_view name);
-
-  TANDEM_ONCE [[nodiscard]] std::vector<TensorView const*> unused_tensors() const;
-
-  TANDEM_ONCE static std::vector<std::string> names_of(
-      std::vector<TensorView const*> const& tensors);
-
-  TANDEM_ONCE static std::string list_of(std::vector<std::string> const& names);
-  // What stands before @p wanted in @p name, which ends with it behind a dot; else "".
-  TANDEM_ONCE static std::string prefix_of(std::string_view name, std::string_view wanted);
-  // The first with a prefix before the name; else of those that have the shape, or of all if none
-  // has it, that whose name is nearest.
-  TANDEM_ONCE static TensorView const& nearest(std::string_view wanted,
-                                               std::vector<std::int64_t> const& shape,
-                                               std::vector<TensorView const*> const& tensors);
-
-  std::string path_;
-  std::vector<Entry> entries_;
-  std::vector<TensorView const*> left_out_;  // but for what else a checkpoint has
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string WeightNames::operator()(std::string_view name) const {
-  name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
-  for (Rename const& rule : rename) {
-    std::size_t const size = rule.from.size();
-    if (name.starts_with(rule.from) &&
-        (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
-      bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
-      return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
-    }
-  }
-  return std::string{name};
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE FileWeights::FileWeights(Safetensors const& file, std::string const& path,
-                                     NameInNetwork names)
-    : path_{path} {
-  for (TensorView const& tensor : file.tensors()) {
-    std::string name = names(std::string_view{tensor.name});
-    if (!name.empty()) {
-      entries_.push_back({std::move(name), &tensor});
-    } else if (!is_beside_weights(tensor.name)) {
-      left_out_.push_back(&tensor);
-    }
-  }
-  std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
-    return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
-  });
-  for (std::size_t i = 1; i < entries_.size(); ++i) {
-    if (entries_[i].name == entries_[i - 1].name) {
-      throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
-                                 printable(entries_[i].tensor->name) + "' are both '" +
-                                 printable(entries_[i].name) +
-                                 "' by the prefix and the renames that were given; leave one out "
-                                 "by a name of \"\", or rename it otherwise"};
-    }
-  }
-}
-
-/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
-/// Cost: the product of their lengths.
-TANDEM_ONCE std::size_t letters_between(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    row[j] = j;
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape) {
-  std::string text;
-  for (std::int64_t const extent : shape) {
-    text += text.empty() ? "" : " ";
-    text += std::to_string(extent);
-  }
-  return "(" + text + ")";
-}
-
-TANDEM_ONCE TensorView const* FileWeights::take(std::string_view name) {
-  auto const at = std::lower_bound(
-      entries_.begin(), entries_.end(), name,
-      [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
-  if (at == entries_.end() || at->name != name) {
-    return nullptr;
-  }
-  at->used = true;
-  return at->tensor;
-}
-
-TANDEM_ONCE std::vector<std::string> FileWeights::unused() const {
-  return names_of(unused_tensors());
-}
-
-TANDEM_ONCE void FileWeights::fail_of(std::vector<std::string> const& missing,
-                                      std::vector<std::int64_t> const& shape) const {
-  auto const verb = [](auto const& list) { return list.size() == 1 ? " is " : " are "; };
-  std::string const& first = missing.front();
-  std::string text =
-      (missing.size() == 1 ? "tensor " : "tensors ") + list_of(missing) + verb(missing) + "missing";
-  if (!left_out_.empty()) {
-    text += "; " + list_of(names_of(left_out_)) + " of the file" + verb(left_out_) +
-            "left out by a name of \"\"";
-  }
-  std::vector<TensorView const*> const others = unused_tensors();
-  if (others.empty()) {
-    text += left_out_.empty() ? ", and nothing else is in the file: it is of another network" : "";
-    throw FileError{path_, text};
-  }
-  TensorView const& near = nearest(first, shape, others);
-  std::string const before = prefix_of(near.name, first);
-  text += "; the file has " + list_of(names_of(others)) + " besides, of which '" +
-          printable(near.name) + "' is nearest to '" + first + "'";
-  if (!before.empty()) {
-    text += ": give {.prefix = \"" + printable(before) + "\"} after the path";
-  } else if (near.shape != shape) {
-    text += ", but is " + to_string(near.shape) + " and not " + to_string(shape) +
-            ": the file is of another network";
-  } else {
-    text +=
-        ": give {.rename = {{in the file, in the network}}} after the path if that is it, "
-        "else the file is of another network";
-  }
-  throw FileError{path_, text};
-}
-
-TANDEM_ONCE bool FileWeights::is_beside_weights(std::string_view name) {
-  return std::any_of(std::begin(beside_weights), std::end(beside_weights),
-                     [&](std::string_view start) { return name.starts_with(start); });
-}
-
-TANDEM_ONCE std::vector<TensorView const*> FileWeights::unused_tensors() const {
-  std::vector<TensorView const*> list;
-  for (Entry const& entry : entries_) {
-    if (!entry.used && !is_beside_weights(entry.name)) {
-      list.push_back(entry.tensor);
-    }
-  }
-  return list;
-}
-
-TANDEM_ONCE std::vector<std::string> FileWeights::names_of(
-    std::vector<TensorView const*> const& tensors) {
-  std::vector<std::string> names;
-  for (TensorView const* const tensor : tensors) {
-    names.push_back(tensor->name);
-  }
-  return names;
-}
-
-TANDEM_ONCE std::string FileWeights::list_of(std::vector<std::string> const& names) {
-  constexpr std::size_t most = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
-    text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
-  }
-  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
-                             : text;
-}
-
-TANDEM_ONCE std::string FileWeights::prefix_of(std::string_view name, std::string_view wanted) {
-  bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
-                    name[name.size() - wanted.size() - 1] == '.';
-  return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
-}
-
-TANDEM_ONCE TensorView const& FileWeights::nearest(std::string_view wanted,
-                                                   std::vector<std::int64_t> const& shape,
-                                                   std::vector<TensorView const*> const& tensors) {
-  std::pair<int, std::size_t> least{};
-  TensorView const* best = nullptr;
-  for (TensorView const* const tensor : tensors) {
-    std::pair<int, std::size_t> distance{};
-    if (prefix_of(tensor->name, wanted).empty()) {
-      distance = {tensor->shape == shape ? 1 : 2, letters_between(tensor->name, wanted)};
-    }
-    if (best == nullptr || distance < least) {
-      best = tensor;
-      least = distance;
-    }
-  }
-  return *best;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem::detail {
-
-/// Whether a checkpoint's tensor is a parameter or a statistic of the network.
-TANDEM_ONCE bool is_weight(std::string_view tensor);
-
-/// The process of each of these sizes: the largest first, each to the one that has least, of equals
-/// to the first. None has more than the mean and the largest size.
-TANDEM_ONCE std::vector<int> deal(std::span<std::int64_t const> bytes, int processes);
-
-/// Whole tensors, of the network in model-00001-of-0000N.safetensors and so on, all others in
-/// optimizer-…: as many files as there are processes that have one.
-class CheckpointShares {
- public:
-  TANDEM_ONCE CheckpointShares(std::span<TensorView const> tensors, int processes);
-
-  [[nodiscard]] int owner(std::size_t tensor) const { return owner_[tensor]; }
-  [[nodiscard]] std::string const& file(std::size_t tensor) const { return file_[tensor]; }
-
- private:
-  TANDEM_ONCE static std::vector<std::int64_t> sizes_of(std::span<TensorView const> tensors);
-  static std::string five_digits(std::ptrdiff_t number) {
-    std::string const digits = std::to_string(number);
-    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
-  }
-
-  std::vector<int> owner_;
-  std::vector<std::string> file_;
-};
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE bool is_weight(std::string_view tensor) {
-  return std::none_of(std::begin(beside_weights), std::end(beside_weights),
-                      [&](std::string_view start) { return tensor.starts_with(start); });
-}
-
-TANDEM_ONCE std::vector<int> deal(std::span<std::int64_t const> bytes, int processes) {
-  std::vector<std::size_t> order(bytes.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
-  std::vector<std::int64_t> load(static_cast<std::size_t>(processes));
-  std::vector<int> owner(bytes.size());
-  for (std::size_t const i : order) {
-    auto const least = std::min_element(load.begin(), load.end());
-    *least += bytes[i];
-    owner[i] = static_cast<int>(least - load.begin());
-  }
-  return owner;
-}
-
-TANDEM_ONCE CheckpointShares::CheckpointShares(std::span<TensorView const> tensors, int processes)
-    : owner_{deal(sizes_of(tensors), processes)} {
-  std::array<std::vector<int>, 2> writers;  // of others, and of the network's
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    writers[is_weight(tensors[i].name) ? 1 : 0].push_back(owner_[i]);
-  }
-  for (std::vector<int>& list : writers) {
-    std::sort(list.begin(), list.end());
-    list.erase(std::unique(list.begin(), list.end()), list.end());
-  }
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    bool const weight = is_weight(tensors[i].name);
-    std::vector<int> const& list = writers[weight ? 1 : 0];
-    auto const at = std::lower_bound(list.begin(), list.end(), owner_[i]) - list.begin();
-    file_.push_back((weight ? "model-" : "optimizer-") + five_digits(at + 1) + "-of-" +
-                    five_digits(std::ssize(list)) + ".safetensors");
-  }
-}
-
-TANDEM_ONCE std::vector<std::int64_t> CheckpointShares::sizes_of(
-    std::span<TensorView const> tensors) {
-  std::vector<std::int64_t> sizes;
-  for (TensorView const& tensor : tensors) {
-    sizes.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
-  }
-  return sizes;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
 // ---- tandem/train/checkpoint/processes/outline.hpp
 
 /// @file
@@ -55976,7 +55453,305 @@ TANDEM_ONCE CheckpointStart read_start(std::string const& path, LoadedBytes& byt
 
 #endif
 
+// ---- tandem/train/checkpoint/weight_names.hpp
+
+/// @file
+/// WeightNames: how a file names tensors that the network calls otherwise; and FileWeights, a file
+/// read by such names.
+
+namespace tandem {
+
+/// A name in a file, or the parts that it begins with, and what the network has in its place. A
+/// `to` of "" takes these parts away, and leaves a tensor out whose whole name they are.
+struct Rename {
+  std::string from;
+  std::string to;
+};
+
+/// trainer.load_weights(path, {.prefix = "module.", .rename = {{"fc", "8"}}});
+///
+/// A callable std::string(std::string_view name_in_file) does in its place: it gives the network's
+/// name, or "" for a tensor that is not to be looked at.
+struct WeightNames {
+  /// What stands before the names in the file; a tensor without it keeps its name.
+  std::string prefix{};
+  /// Behind the prefix: the first whose `from` is the name, or its beginning up to a dot.
+  std::vector<Rename> rename{};
+
+  TANDEM_ONCE [[nodiscard]] std::string operator()(std::string_view name) const;
+};
+
+namespace detail {
+
+TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape);
+
+/// names(name_in_file), as WeightNames.
+using NameInNetwork = FunctionRef<std::string(std::string_view)>;
+
+inline constexpr std::string_view beside_weights[] = {"optimizer.", "tandem.", "average.", "state.",
+                                                      "second."};
+
+/// The tensors of a file under the names of a network.
+class FileWeights {
+ public:
+  /// @param file   outlives this
+  /// @throws FileError  two tensors have one name
+  TANDEM_ONCE FileWeights(Safetensors const& file, std::string const& path, NameInNetwork names);
+
+  /// Of this name of the network's, or null; and it is used.
+  TANDEM_ONCE TensorView const* take(std::string_view name);
+
+  /// Names in the file of those that were not taken, in the order of the network's names, but for
+  /// what else a checkpoint has: optimizer states, position, averages, a second model.
+  TANDEM_ONCE [[nodiscard]] std::vector<std::string> unused() const;
+
+  /// @param missing  names of the network's, one or more
+  /// @param shape    of the first of them
+  TANDEM_ONCE [[noreturn]] void fail_of(std::vector<std::string> const& missing,
+                                        std::vector<std::int64_t> const& shape) const;
+
+ private:
+  struct Entry {
+    std::string name;  // the network's
+    TensorView const* tensor;
+    bool used = false;
+  };
+
+  TANDEM_ONCE static bool is_beside_weights(std::string_view name);
+
+  TANDEM_ONCE [[nodiscard]] std::vector<TensorView const*> unused_tensors() const;
+
+  TANDEM_ONCE static std::vector<std::string> names_of(
+      std::vector<TensorView const*> const& tensors);
+
+  TANDEM_ONCE static std::string list_of(std::vector<std::string> const& names);
+  // What stands before @p wanted in @p name, which ends with it behind a dot; else "".
+  TANDEM_ONCE static std::string prefix_of(std::string_view name, std::string_view wanted);
+  // The first with a prefix before the name; else of those that have the shape, or of all if none
+  // has it, that whose name is nearest.
+  TANDEM_ONCE static TensorView const& nearest(std::string_view wanted,
+                                               std::vector<std::int64_t> const& shape,
+                                               std::vector<TensorView const*> const& tensors);
+
+  std::string path_;
+  std::vector<Entry> entries_;
+  std::vector<TensorView const*> left_out_;  // but for what else a checkpoint has
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string WeightNames::operator()(std::string_view name) const {
+  name.remove_prefix(name.starts_with(prefix) ? prefix.size() : 0);
+  for (Rename const& rule : rename) {
+    std::size_t const size = rule.from.size();
+    if (name.starts_with(rule.from) &&
+        (name.size() == size || name[size] == '.' || rule.from.ends_with('.'))) {
+      bool const dot = rule.to.empty() && name.substr(size).starts_with('.');
+      return rule.to + std::string{name.substr(size + (dot ? 1 : 0))};
+    }
+  }
+  return std::string{name};
+}
+
+}  // namespace tandem
+
 namespace tandem::detail {
+
+TANDEM_ONCE FileWeights::FileWeights(Safetensors const& file, std::string const& path,
+                                     NameInNetwork names)
+    : path_{path} {
+  for (TensorView const& tensor : file.tensors()) {
+    std::string name = names(std::string_view{tensor.name});
+    if (!name.empty()) {
+      entries_.push_back({std::move(name), &tensor});
+    } else if (!is_beside_weights(tensor.name)) {
+      left_out_.push_back(&tensor);
+    }
+  }
+  std::sort(entries_.begin(), entries_.end(), [](Entry const& a, Entry const& b) {
+    return a.name != b.name ? a.name < b.name : a.tensor < b.tensor;  // as they stand in the file
+  });
+  for (std::size_t i = 1; i < entries_.size(); ++i) {
+    if (entries_[i].name == entries_[i - 1].name) {
+      throw FileError{path_, "tensors '" + printable(entries_[i - 1].tensor->name) + "' and '" +
+                                 printable(entries_[i].tensor->name) + "' are both '" +
+                                 printable(entries_[i].name) +
+                                 "' by the prefix and the renames that were given; leave one out "
+                                 "by a name of \"\", or rename it otherwise"};
+    }
+  }
+}
+
+/// How many letters are to be put in, taken out or exchanged to make @p b of @p a.
+/// Cost: the product of their lengths.
+TANDEM_ONCE std::size_t letters_between(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j < row.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i + 1);
+    for (std::size_t j = 0; j < b.size(); ++j) {
+      std::size_t const exchanged = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({exchanged, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row.back();
+}
+
+TANDEM_ONCE std::string to_string(std::vector<std::int64_t> const& shape) {
+  std::string text;
+  for (std::int64_t const extent : shape) {
+    text += text.empty() ? "" : " ";
+    text += std::to_string(extent);
+  }
+  return "(" + text + ")";
+}
+
+TANDEM_ONCE TensorView const* FileWeights::take(std::string_view name) {
+  auto const at = std::lower_bound(
+      entries_.begin(), entries_.end(), name,
+      [](Entry const& entry, std::string_view n) { return std::string_view{entry.name} < n; });
+  if (at == entries_.end() || at->name != name) {
+    return nullptr;
+  }
+  at->used = true;
+  return at->tensor;
+}
+
+TANDEM_ONCE std::vector<std::string> FileWeights::unused() const {
+  return names_of(unused_tensors());
+}
+
+TANDEM_ONCE void FileWeights::fail_of(std::vector<std::string> const& missing,
+                                      std::vector<std::int64_t> const& shape) const {
+  auto const verb = [](auto const& list) { return list.size() == 1 ? " is " : " are "; };
+  std::string const& first = missing.front();
+  std::string text =
+      (missing.size() == 1 ? "tensor " : "tensors ") + list_of(missing) + verb(missing) + "missing";
+  if (!left_out_.empty()) {
+    text += "; " + list_of(names_of(left_out_)) + " of the file" + verb(left_out_) +
+            "left out by a name of \"\"";
+  }
+  std::vector<TensorView const*> const others = unused_tensors();
+  if (others.empty()) {
+    text += left_out_.empty() ? ", and nothing else is in the file: it is of another network" : "";
+    throw FileError{path_, text};
+  }
+  TensorView const& near = nearest(first, shape, others);
+  std::string const before = prefix_of(near.name, first);
+  text += "; the file has " + list_of(names_of(others)) + " besides, of which '" +
+          printable(near.name) + "' is nearest to '" + first + "'";
+  if (!before.empty()) {
+    text += ": give {.prefix = \"" + printable(before) + "\"} after the path";
+  } else if (near.shape != shape) {
+    text += ", but is " + to_string(near.shape) + " and not " + to_string(shape) +
+            ": the file is of another network";
+  } else {
+    text +=
+        ": give {.rename = {{in the file, in the network}}} after the path if that is it, "
+        "else the file is of another network";
+  }
+  throw FileError{path_, text};
+}
+
+TANDEM_ONCE bool FileWeights::is_beside_weights(std::string_view name) {
+  return std::any_of(std::begin(beside_weights), std::end(beside_weights),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
+TANDEM_ONCE std::vector<TensorView const*> FileWeights::unused_tensors() const {
+  std::vector<TensorView const*> list;
+  for (Entry const& entry : entries_) {
+    if (!entry.used && !is_beside_weights(entry.name)) {
+      list.push_back(entry.tensor);
+    }
+  }
+  return list;
+}
+
+TANDEM_ONCE std::vector<std::string> FileWeights::names_of(
+    std::vector<TensorView const*> const& tensors) {
+  std::vector<std::string> names;
+  for (TensorView const* const tensor : tensors) {
+    names.push_back(tensor->name);
+  }
+  return names;
+}
+
+TANDEM_ONCE std::string FileWeights::list_of(std::vector<std::string> const& names) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) {
+    text += (i == 0 ? "'" : ", '") + printable(names[i]) + "'";
+  }
+  return names.size() > most ? text + " and " + std::to_string(names.size() - most) + " more"
+                             : text;
+}
+
+TANDEM_ONCE std::string FileWeights::prefix_of(std::string_view name, std::string_view wanted) {
+  bool const ends = name.size() > wanted.size() && name.ends_with(wanted) &&
+                    name[name.size() - wanted.size() - 1] == '.';
+  return std::string{ends ? name.substr(0, name.size() - wanted.size()) : ""};
+}
+
+TANDEM_ONCE TensorView const& FileWeights::nearest(std::string_view wanted,
+                                                   std::vector<std::int64_t> const& shape,
+                                                   std::vector<TensorView const*> const& tensors) {
+  std::pair<int, std::size_t> least{};
+  TensorView const* best = nullptr;
+  for (TensorView const* const tensor : tensors) {
+    std::pair<int, std::size_t> distance{};
+    if (prefix_of(tensor->name, wanted).empty()) {
+      distance = {tensor->shape == shape ? 1 : 2, letters_between(tensor->name, wanted)};
+    }
+    if (best == nullptr || distance < least) {
+      best = tensor;
+      least = distance;
+    }
+  }
+  return *best;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem::detail {
+
+/// Whether a checkpoint's tensor is a parameter or a statistic of the network.
+TANDEM_ONCE bool is_weight(std::string_view tensor);
+
+/// The process of each of these sizes: the largest first, each to the one that has least, of equals
+/// to the first. None has more than the mean and the largest size.
+TANDEM_ONCE std::vector<int> deal(std::span<std::int64_t const> bytes, int processes);
+
+/// Whole tensors, of the network in model-00001-of-0000N.safetensors and so on, all others in
+/// optimizer-…: as many files as there are processes that have one.
+class CheckpointShares {
+ public:
+  TANDEM_ONCE CheckpointShares(std::span<TensorView const> tensors, int processes);
+
+  [[nodiscard]] int owner(std::size_t tensor) const { return owner_[tensor]; }
+  [[nodiscard]] std::string const& file(std::size_t tensor) const { return file_[tensor]; }
+
+ private:
+  TANDEM_ONCE static std::vector<std::int64_t> sizes_of(std::span<TensorView const> tensors);
+  static std::string five_digits(std::ptrdiff_t number) {
+    std::string const digits = std::to_string(number);
+    return std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0') + digits;
+  }
+
+  std::vector<int> owner_;
+  std::vector<std::string> file_;
+};
 
 /// What is to be written.
 struct CheckpointContents {
@@ -56004,6 +55779,54 @@ TANDEM_ONCE std::string write_checkpoint_folder(std::string const& folder,
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+TANDEM_ONCE bool is_weight(std::string_view tensor) {
+  return std::none_of(std::begin(beside_weights), std::end(beside_weights),
+                      [&](std::string_view start) { return tensor.starts_with(start); });
+}
+
+TANDEM_ONCE std::vector<int> deal(std::span<std::int64_t const> bytes, int processes) {
+  std::vector<std::size_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return bytes[a] > bytes[b]; });
+  std::vector<std::int64_t> load(static_cast<std::size_t>(processes));
+  std::vector<int> owner(bytes.size());
+  for (std::size_t const i : order) {
+    auto const least = std::min_element(load.begin(), load.end());
+    *least += bytes[i];
+    owner[i] = static_cast<int>(least - load.begin());
+  }
+  return owner;
+}
+
+TANDEM_ONCE CheckpointShares::CheckpointShares(std::span<TensorView const> tensors, int processes)
+    : owner_{deal(sizes_of(tensors), processes)} {
+  std::array<std::vector<int>, 2> writers;  // of others, and of the network's
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    writers[is_weight(tensors[i].name) ? 1 : 0].push_back(owner_[i]);
+  }
+  for (std::vector<int>& list : writers) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    bool const weight = is_weight(tensors[i].name);
+    std::vector<int> const& list = writers[weight ? 1 : 0];
+    auto const at = std::lower_bound(list.begin(), list.end(), owner_[i]) - list.begin();
+    file_.push_back((weight ? "model-" : "optimizer-") + five_digits(at + 1) + "-of-" +
+                    five_digits(std::ssize(list)) + ".safetensors");
+  }
+}
+
+TANDEM_ONCE std::vector<std::int64_t> CheckpointShares::sizes_of(
+    std::span<TensorView const> tensors) {
+  std::vector<std::int64_t> sizes;
+  for (TensorView const& tensor : tensors) {
+    sizes.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
+  }
+  return sizes;
+}
 
 TANDEM_ONCE void take_share(CheckpointContents& contents, CheckpointPeers const& peers) {
   CheckpointShares const shares{contents.tensors, peers.processes};
@@ -59254,11 +59077,6 @@ concept GoesDown = N >= 1 && N <= most_replicas && (BatchingOption<Options> && .
 
 }  // namespace tandem
 
-// ---- tandem/strategy/elastic/elastic_checks.hpp
-
-/// @file
-/// The sentences for strategies that cannot go on from each other.
-
 namespace tandem {
 
 namespace detail {
@@ -59373,10 +59191,6 @@ struct ElasticIsSound<First, Second, Others...> {
 
 }  // namespace detail
 
-}  // namespace tandem
-
-namespace tandem {
-
 namespace detail {
 
 template <int I, class First, class... Others>
@@ -59436,78 +59250,6 @@ struct StrategiesOf<S> {
 };
 
 }  // namespace tandem
-
-// ---- tandem/train/elastic/choice.hpp
-
-/// @file
-/// ElasticChoice: which of an Elastic's strategies the processes that are there train by.
-
-namespace tandem {
-
-/// The strategy number `index`, its ranks dealt to the first `processes` of the world.
-struct ElasticChoice {
-  int index = 0;
-  int processes = 1;
-
-  friend constexpr bool operator==(ElasticChoice const&, ElasticChoice const&) = default;
-};
-
-/// The first strategy that the devices suffice for, in as many processes as its ranks can be dealt
-/// to evenly; the others are spare.
-/// @param ranks    devices of each strategy, falling
-/// @param devices  of each process
-/// @throws ContractError  there are fewer devices than the last strategy wants, or too few in a
-///                        process to deal its ranks evenly
-TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices);
-
-/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
-TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
-                                    ElasticChoice const& choice, std::string_view strategy);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
-  expects(!ranks.empty() && processes >= 1 && devices >= 1,
-          "choose_strategy: there must be a strategy, a process and a device");
-  for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
-    int const wanted = ranks[static_cast<std::size_t>(i)];
-    for (int p = wanted < processes ? wanted : processes; p >= 1; --p) {
-      if (wanted % p == 0 && wanted / p <= devices) {
-        return {.index = i, .processes = p};
-      }
-    }
-  }
-  throw ContractError{"run(): the smallest strategy of this plan is of " +
-                      std::to_string(ranks.back()) +
-                      " devices, which cannot be dealt evenly to what is there, " +
-                      std::to_string(processes) + " x " + std::to_string(devices) +
-                      " (processes x devices of each); start more processes, say that each has "
-                      "more (.world.devices), or list a strategy of fewer devices"};
-}
-
-TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
-                                    ElasticChoice const& choice, std::string_view strategy) {
-  std::string text = std::to_string(ranks.front()) + " devices listed, " +
-                     std::to_string(processes * devices) + " there: " + std::string{strategy};
-  int const spare = processes - choice.processes;
-  if (spare > 0) {
-    text += ", " + std::to_string(spare) + (spare == 1 ? " process spare" : " processes spare");
-  }
-  return text;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/elastic/exit_code.hpp
-
-/// @file
-/// exit_code_of(): the ExitCode of a process that an error ends.
 
 // ---- tandem/train/checkpoint/signals.hpp
 
@@ -59618,66 +59360,6 @@ class SignalWatch {
 }  // namespace detail
 
 }  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// What has failed first, without what was said around it on the way: of another's failure the same
-/// in all processes.
-TANDEM_ONCE std::string innermost_text(std::exception const& error);
-
-}  // namespace detail
-
-/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
-/// is another's, and so is that of whoever waited in vain.
-TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-/// Whether @p error, or what it is nested around, says that another rank failed or did not come.
-TANDEM_ONCE bool is_of_another(std::exception const& error) {
-  if (dynamic_cast<AbortedError const*>(&error) != nullptr ||
-      dynamic_cast<TimeoutError const*>(&error) != nullptr) {
-    return true;
-  }
-  try {
-    std::rethrow_if_nested(error);
-  } catch (std::exception const& cause) {
-    return is_of_another(cause);
-  } catch (...) {
-  }
-  return false;
-}
-
-TANDEM_ONCE std::string innermost_text(std::exception const& error) {
-  try {
-    std::rethrow_if_nested(error);
-  } catch (std::exception const& cause) {
-    return innermost_text(cause);
-  } catch (...) {
-  }
-  return error.what();
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE ExitCode exit_code_of(std::exception const& error) {
-  if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
-    return static_cast<ExitCode>(stopped->exit_status());
-  }
-  return detail::is_of_another(error) ? ExitCode::peer_failed : ExitCode::error;
-}
-
-}  // namespace tandem
-
-#endif
 
 // ---- tandem/train/options/devices_there.hpp
 
@@ -61816,70 +61498,11 @@ TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t 
 
 #endif
 
-// ---- tandem/train/options/check_row_gradients.hpp
-
-/// @file
-/// What gradients of rows ask of a trainer's options.
-
 namespace tandem {
 
 /// Rows that a step does not touch are left alone: which a dense update must do, too.
 /// @throws ContractError  it would change them
 TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
-  auto const averaged = averaged_parameters(network, options.groups, options.average);
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (own.frozen || !own.parameter.touched.sparse()) {
-      continue;
-    }
-    auto const refuse = [&](std::string const& why) {
-      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
-                          "' is of the rows that a step touches (RowGradient), but " + why +
-                          " changes the other rows, too; take it out, or leave RowGradient out of "
-                          "the layer"};
-    };
-    int const g = group_of(network, p, options.groups);
-    ParameterGroup const group =
-        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
-    if (group.frozen) {
-      continue;
-    }
-    double const decay = std::visit(
-        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
-        options.optimizer);
-    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
-      if (sgd->states() > 0) {
-        refuse("the momentum of Sgd");
-      }
-    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
-      if (!any->type->keeps_untouched) {
-        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
-      }
-    } else {
-      refuse(optimizer_name(options.optimizer));
-    }
-    if (decay != 0.0) {
-      refuse("weight decay");
-    }
-    if (averaged[static_cast<std::size_t>(p)]) {
-      refuse("an average of the weights, whose average.pattern it matches,");
-    }
-  }
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
 
 /// @throws ContractError  an option is out of range, or there is no folder to save in
 TANDEM_ONCE void check_checkpoints(Checkpoints const& when);
@@ -61966,6 +61589,48 @@ TANDEM_ONCE TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Op
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
+  auto const averaged = averaged_parameters(network, options.groups, options.average);
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (own.frozen || !own.parameter.touched.sparse()) {
+      continue;
+    }
+    auto const refuse = [&](std::string const& why) {
+      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
+                          "' is of the rows that a step touches (RowGradient), but " + why +
+                          " changes the other rows, too; take it out, or leave RowGradient out of "
+                          "the layer"};
+    };
+    int const g = group_of(network, p, options.groups);
+    ParameterGroup const group =
+        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
+    if (group.frozen) {
+      continue;
+    }
+    double const decay = std::visit(
+        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
+        options.optimizer);
+    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
+      if (sgd->states() > 0) {
+        refuse("the momentum of Sgd");
+      }
+    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
+      if (!any->type->keeps_untouched) {
+        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
+      }
+    } else {
+      refuse(optimizer_name(options.optimizer));
+    }
+    if (decay != 0.0) {
+      refuse("weight decay");
+    }
+    if (averaged[static_cast<std::size_t>(p)]) {
+      refuse("an average of the weights, whose average.pattern it matches,");
+    }
+  }
+}
 
 TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
   expects(when.every_steps >= 0,
@@ -64841,11 +64506,6 @@ TANDEM_ONCE ParcelPlace place_in(CheckpointParcel const& parcel, int process) {
 
 #endif
 
-// ---- tandem/train/checkpoint/processes/transfer.hpp
-
-/// @file
-/// CheckpointTransfer: a process's share of a checkpoint is read, and then goes to the others.
-
 namespace tandem::detail {
 
 /// The tensors of one load on their way into this process's memory.
@@ -64901,100 +64561,6 @@ class CheckpointTransfer {
 };
 
 }  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE void CheckpointTransfer::prepare(ProcessGroup const& group, std::string const& path,
-                                             CheckpointStart const& start,
-                                             CheckpointOutline const& outline, Safetensors& file,
-                                             CheckpointNeeds const& needs,
-                                             std::vector<CheckpointCopy> const& copies,
-                                             std::vector<bool> const& sees, LoadedBytes& bytes) {
-  std::vector<TensorView> const& tensors = file.tensors();
-  for (TensorView const& tensor : tensors) {
-    sizes_.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
-  }
-  std::vector<int> const reader = deal_readers(sizes_, needs, sees);
-  bool const alone = !group.passes_on();
-  if (alone && !sees[static_cast<std::size_t>(group.process())]) {
-    throw FileError{path, "process " + std::to_string(group.process()) +
-                              " does not see the checkpoint that process 0 sees, and this "
-                              "transport cannot send it; put it where all see it"};
-  }
-  std::vector<std::size_t> own;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (alone ? needs.has(i, group.process()) : reader[i] == group.process()) {
-      own.push_back(i);
-    }
-  }
-  read_places(start, outline, file, std::move(own), bytes);
-  if (alone) {
-    return;
-  }
-  parcels_ = parcels_of(needs, reader);
-  targets_.resize(tensors.size());
-  for (CheckpointCopy const& copy : copies) {  // a mean needs both tensors at once
-    for (TensorView const* const tensor : {copy.from, copy.second}) {
-      if (copy.second != nullptr && tensor->data.empty()) {
-        std::size_t const i = file.index_of(*tensor);
-        targets_[i] = {file.make_room(i).data()};
-      }
-    }
-  }
-  for (CheckpointCopy const& copy : copies) {
-    if (copy.from->data.empty()) {
-      targets_[file.index_of(*copy.from)].push_back(copy.to);
-    }
-  }
-  numbers_.resize(piece / sizeof(double));
-}
-
-TANDEM_ONCE void CheckpointTransfer::pass_on(ProcessGroup& group, Safetensors const& file,
-                                             LoadedBytes& bytes) {
-  for (CheckpointParcel const& parcel : parcels_) {
-    ParcelPlace const place = place_in(parcel, group.process());
-    if (place.takes_part) {
-      pass_on(group, parcel, place, file, bytes);
-    }
-  }
-}
-
-TANDEM_ONCE void CheckpointTransfer::pass_on(ProcessGroup& group, CheckpointParcel const& parcel,
-                                             ParcelPlace const& place, Safetensors const& file,
-                                             LoadedBytes& bytes) {
-  std::size_t left = 0;
-  for (std::size_t const tensor : parcel.tensors) {
-    left += static_cast<std::size_t>(sizes_[tensor]);
-  }
-  auto* const buffer = reinterpret_cast<std::byte*>(numbers_.data());
-  Cursor sent;
-  Cursor taken;
-  for (; left > 0; left -= std::min(left, piece)) {
-    std::size_t const count = std::min(left, piece);
-    std::span<std::byte> const some{buffer, count};
-    if (place.from < 0) {
-      each_part(sent, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
-        std::memcpy(part.data(), file.tensors()[tensor].data.data() + at, part.size());
-      });
-    }
-    group.pass_on(std::span{numbers_}.first((count + sizeof(double) - 1) / sizeof(double)),
-                  place.from, place.to);
-    if (place.from >= 0) {
-      bytes.received += static_cast<std::int64_t>(count);
-      each_part(taken, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
-        for (std::byte* const to : targets_[tensor]) {
-          std::memcpy(to + at, part.data(), part.size());
-        }
-      });
-    }
-  }
-}
-
-}  // namespace tandem::detail
-
-#endif
 
 namespace tandem {
 
@@ -65101,6 +64667,92 @@ LoadedCheckpoint<typename Workers::P> load_checkpoint(
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+TANDEM_ONCE void CheckpointTransfer::prepare(ProcessGroup const& group, std::string const& path,
+                                             CheckpointStart const& start,
+                                             CheckpointOutline const& outline, Safetensors& file,
+                                             CheckpointNeeds const& needs,
+                                             std::vector<CheckpointCopy> const& copies,
+                                             std::vector<bool> const& sees, LoadedBytes& bytes) {
+  std::vector<TensorView> const& tensors = file.tensors();
+  for (TensorView const& tensor : tensors) {
+    sizes_.push_back(*tensor_bytes(tensor.dtype, tensor.shape));
+  }
+  std::vector<int> const reader = deal_readers(sizes_, needs, sees);
+  bool const alone = !group.passes_on();
+  if (alone && !sees[static_cast<std::size_t>(group.process())]) {
+    throw FileError{path, "process " + std::to_string(group.process()) +
+                              " does not see the checkpoint that process 0 sees, and this "
+                              "transport cannot send it; put it where all see it"};
+  }
+  std::vector<std::size_t> own;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (alone ? needs.has(i, group.process()) : reader[i] == group.process()) {
+      own.push_back(i);
+    }
+  }
+  read_places(start, outline, file, std::move(own), bytes);
+  if (alone) {
+    return;
+  }
+  parcels_ = parcels_of(needs, reader);
+  targets_.resize(tensors.size());
+  for (CheckpointCopy const& copy : copies) {  // a mean needs both tensors at once
+    for (TensorView const* const tensor : {copy.from, copy.second}) {
+      if (copy.second != nullptr && tensor->data.empty()) {
+        std::size_t const i = file.index_of(*tensor);
+        targets_[i] = {file.make_room(i).data()};
+      }
+    }
+  }
+  for (CheckpointCopy const& copy : copies) {
+    if (copy.from->data.empty()) {
+      targets_[file.index_of(*copy.from)].push_back(copy.to);
+    }
+  }
+  numbers_.resize(piece / sizeof(double));
+}
+
+TANDEM_ONCE void CheckpointTransfer::pass_on(ProcessGroup& group, Safetensors const& file,
+                                             LoadedBytes& bytes) {
+  for (CheckpointParcel const& parcel : parcels_) {
+    ParcelPlace const place = place_in(parcel, group.process());
+    if (place.takes_part) {
+      pass_on(group, parcel, place, file, bytes);
+    }
+  }
+}
+
+TANDEM_ONCE void CheckpointTransfer::pass_on(ProcessGroup& group, CheckpointParcel const& parcel,
+                                             ParcelPlace const& place, Safetensors const& file,
+                                             LoadedBytes& bytes) {
+  std::size_t left = 0;
+  for (std::size_t const tensor : parcel.tensors) {
+    left += static_cast<std::size_t>(sizes_[tensor]);
+  }
+  auto* const buffer = reinterpret_cast<std::byte*>(numbers_.data());
+  Cursor sent;
+  Cursor taken;
+  for (; left > 0; left -= std::min(left, piece)) {
+    std::size_t const count = std::min(left, piece);
+    std::span<std::byte> const some{buffer, count};
+    if (place.from < 0) {
+      each_part(sent, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
+        std::memcpy(part.data(), file.tensors()[tensor].data.data() + at, part.size());
+      });
+    }
+    group.pass_on(std::span{numbers_}.first((count + sizeof(double) - 1) / sizeof(double)),
+                  place.from, place.to);
+    if (place.from >= 0) {
+      bytes.received += static_cast<std::int64_t>(count);
+      each_part(taken, parcel, some, [&](std::size_t tensor, std::size_t at, auto part) {
+        for (std::byte* const to : targets_[tensor]) {
+          std::memcpy(to + at, part.data(), part.size());
+        }
+      });
+    }
+  }
+}
 
 TANDEM_ONCE CheckpointStart start_in_all(ProcessGroup& group, std::string const& path,
                                          LoadedBytes& bytes) {
@@ -65314,11 +64966,6 @@ TANDEM_ONCE void CheckpointWriter::take_copy(std::string const& folder,
 
 #endif
 
-// ---- tandem/train/checkpoint/schedule.hpp
-
-/// @file
-/// CheckpointSchedule: behind which steps a checkpoint is due.
-
 namespace tandem {
 
 /// Steps until as much time has gone by as @p every, if @p steps have taken @p seconds: 1 or more,
@@ -65360,10 +65007,6 @@ class CheckpointSchedule {
   std::int64_t step_ = -1;  // of the last one
   Time last_;
 };
-
-}  // namespace tandem
-
-namespace tandem {
 
 /// Of a trainer; all processes call the same verbs behind the same steps.
 /// @tparam Batch  StepBatch
@@ -67374,6 +67017,38 @@ namespace tandem {
 
 namespace detail {
 
+/// What has failed first, without what was said around it on the way: of another's failure the same
+/// in all processes.
+TANDEM_ONCE std::string innermost_text(std::exception const& error);
+
+}  // namespace detail
+
+/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
+/// is another's, and so is that of whoever waited in vain.
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
+
+/// The strategy number `index`, its ranks dealt to the first `processes` of the world.
+struct ElasticChoice {
+  int index = 0;
+  int processes = 1;
+
+  friend constexpr bool operator==(ElasticChoice const&, ElasticChoice const&) = default;
+};
+
+/// The first strategy that the devices suffice for, in as many processes as its ranks can be dealt
+/// to evenly; the others are spare.
+/// @param ranks    devices of each strategy, falling
+/// @param devices  of each process
+/// @throws ContractError  there are fewer devices than the last strategy wants, or too few in a
+///                        process to deal its ranks evenly
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices);
+
+/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy);
+
+namespace detail {
+
 /// Devices of each process: as the world says, one of several processes, else all that are there.
 template <class Backend>
 int devices_of(World const& world) {
@@ -67455,6 +67130,80 @@ int run(TrainerOptions options, Work&& work) try {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Whether @p error, or what it is nested around, says that another rank failed or did not come.
+TANDEM_ONCE bool is_of_another(std::exception const& error) {
+  if (dynamic_cast<AbortedError const*>(&error) != nullptr ||
+      dynamic_cast<TimeoutError const*>(&error) != nullptr) {
+    return true;
+  }
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return is_of_another(cause);
+  } catch (...) {
+  }
+  return false;
+}
+
+TANDEM_ONCE std::string innermost_text(std::exception const& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return innermost_text(cause);
+  } catch (...) {
+  }
+  return error.what();
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error) {
+  if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
+    return static_cast<ExitCode>(stopped->exit_status());
+  }
+  return detail::is_of_another(error) ? ExitCode::peer_failed : ExitCode::error;
+}
+
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
+  expects(!ranks.empty() && processes >= 1 && devices >= 1,
+          "choose_strategy: there must be a strategy, a process and a device");
+  for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
+    int const wanted = ranks[static_cast<std::size_t>(i)];
+    for (int p = wanted < processes ? wanted : processes; p >= 1; --p) {
+      if (wanted % p == 0 && wanted / p <= devices) {
+        return {.index = i, .processes = p};
+      }
+    }
+  }
+  throw ContractError{"run(): the smallest strategy of this plan is of " +
+                      std::to_string(ranks.back()) +
+                      " devices, which cannot be dealt evenly to what is there, " +
+                      std::to_string(processes) + " x " + std::to_string(devices) +
+                      " (processes x devices of each); start more processes, say that each has "
+                      "more (.world.devices), or list a strategy of fewer devices"};
+}
+
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy) {
+  std::string text = std::to_string(ranks.front()) + " devices listed, " +
+                     std::to_string(processes * devices) + " there: " + std::string{strategy};
+  int const spare = processes - choice.processes;
+  if (spare > 0) {
+    text += ", " + std::to_string(spare) + (spare == 1 ? " process spare" : " processes spare");
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+#endif
 
 // ---- tandem/train/event_log.hpp
 
@@ -67726,64 +67475,6 @@ TANDEM_ONCE void EventLog::write(std::string const& record) {
 /// @file
 /// Predictor: a trained network put to use, without a Trainer, targets, gradients or optimizer.
 
-// ---- tandem/train/predict/inference_program.hpp
-
-/// @file
-/// InferenceProgram: a network lowered for one device that never goes back, so that the engine's
-/// plan has no gradients, no optimizer states, and values for as long as they are read.
-
-namespace tandem {
-
-namespace detail {
-
-template <bool IsNetwork>
-struct PredictorArguments {
-  static constexpr bool value = true;
-  static_assert(IsNetwork,
-                "Predictor<Net, Backend>: the first is a network, such as struct Net : "
-                "Network<Image<3, 32, 32>, Sequential<...>> {}; the backend, Host or Cuda, comes "
-                "second, and there is no strategy");
-};
-
-template <bool IsSame>
-struct TakesFrom {
-  static constexpr bool value = true;
-  static_assert(IsSame,
-                "Predictor::take(trainer): the trainer's network has other parameters than this "
-                "one; give the Predictor the trainer's Net");
-};
-
-/// The loss of what has no targets.
-struct NoLoss {
-  using Target = std::int32_t;
-  static constexpr std::string_view name = "";
-  static constexpr int targets(Shape /*output*/) { return 1; }
-};
-
-/// Nothing of it is trained: its parameters have the same names, and its layers are the same types.
-template <class Net>
-struct InferenceNetwork : Network<typename Net::input, Frozen<typename Net::body>> {};
-
-template <class Net, class Backend>
-using InferenceProgram =
-    Program<InferenceNetwork<Net>, SingleDevice<>,
-            static_cast<int>(sizeof(typename Backend::Master)), rewrites_of<Backend>()>;
-
-/// A layer that gives losses asks for its own.
-template <class Net>
-using InferenceLoss =
-    std::conditional_t<unchecked_graph<Net>.output().criterion, DefaultLoss<Net>, NoLoss>;
-
-}  // namespace detail
-
-template <class Backend>
-  requires(!std::is_same_v<Backend, Null>)
-struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
-  using detail::NoOp::NoOp;
-};
-
-}  // namespace tandem
-
 // ---- tandem/train/predict/model_weights.hpp
 
 /// @file
@@ -67925,6 +67616,54 @@ class SequenceBatches {
 }  // namespace tandem::detail
 
 namespace tandem {
+
+namespace detail {
+
+template <bool IsNetwork>
+struct PredictorArguments {
+  static constexpr bool value = true;
+  static_assert(IsNetwork,
+                "Predictor<Net, Backend>: the first is a network, such as struct Net : "
+                "Network<Image<3, 32, 32>, Sequential<...>> {}; the backend, Host or Cuda, comes "
+                "second, and there is no strategy");
+};
+
+template <bool IsSame>
+struct TakesFrom {
+  static constexpr bool value = true;
+  static_assert(IsSame,
+                "Predictor::take(trainer): the trainer's network has other parameters than this "
+                "one; give the Predictor the trainer's Net");
+};
+
+/// The loss of what has no targets.
+struct NoLoss {
+  using Target = std::int32_t;
+  static constexpr std::string_view name = "";
+  static constexpr int targets(Shape /*output*/) { return 1; }
+};
+
+/// Nothing of it is trained: its parameters have the same names, and its layers are the same types.
+template <class Net>
+struct InferenceNetwork : Network<typename Net::input, Frozen<typename Net::body>> {};
+
+template <class Net, class Backend>
+using InferenceProgram =
+    Program<InferenceNetwork<Net>, SingleDevice<>,
+            static_cast<int>(sizeof(typename Backend::Master)), rewrites_of<Backend>()>;
+
+/// A layer that gives losses asks for its own.
+template <class Net>
+using InferenceLoss =
+    std::conditional_t<unchecked_graph<Net>.output().criterion, DefaultLoss<Net>, NoLoss>;
+
+}  // namespace detail
+
+template <class Backend>
+  requires(!std::is_same_v<Backend, Null>)
+struct LossOp<detail::NoLoss, Backend> : detail::NoOp {
+  using detail::NoOp::NoOp;
+};
 
 struct PredictorOptions {
   /// Samples that are computed at once, for which memory is planned; predict() takes any number. A
@@ -72306,15 +72045,6 @@ TANDEM_ONCE void Winograd::leave_weights(Team& team, float const* sums, float* g
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-
-#include <oneapi/dnnl/dnnl.h>
-
-// ---- tandem/kernels/onednn/convolution_plans.hpp
-
-/// @file
-/// ConvolutionPlans: how oneDNN is to compute the three passes of one convolution.
-
-#include <cstdint>
 #include <span>
 #include <string>
 
@@ -72390,6 +72120,48 @@ struct ConvolutionPlans {
 };
 
 }  // namespace detail
+
+/// Prepared passes. Their results repeat bit for bit with the same number of threads.
+///
+/// Cost: the making compiles up to three kernels, milliseconds unless they are known already.
+/// @pre made, and run, under the device's TeamSize; scratch has scratch_bytes() at a multiple of 64
+class ConvolutionPasses {
+ public:
+  /// @param weights  layouts to keep to; null: the primitives choose
+  /// @throws OneDnnError  no kernel for this convolution; the message names it
+  TANDEM_ONCE ConvolutionPasses(Library const& library, ConvolutionTask const& task,
+                                PackedWeights const* weights);
+
+  [[nodiscard]] PackedWeights const& weights() const noexcept { return weights_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const noexcept {
+    return work_bytes_ + weight_bytes_ + rounded_up(bias_bytes_);
+  }
+
+  /// Writes y. @param bias  null without one
+  TANDEM_ONCE void forward(void const* x, void const* weights, float const* bias, void* y,
+                           std::byte* scratch);
+
+  /// Writes dx.
+  void input_gradient(void const* dy, void const* weights, void* dx, std::byte* scratch) {
+    input_gradient_.run(*library_, scratch, dy, weights, dx);
+  }
+
+  /// Writes or adds to the gradient of the weights in their plain layout, and to the bias's.
+  TANDEM_ONCE void weight_gradient(void const* x, void const* dy, float* weight, float* bias,
+                                   bool accumulate, std::byte* scratch);
+
+ private:
+  Library const* library_;
+  PackedWeights weights_;
+  Primitive forward_;
+  Primitive input_gradient_;
+  Primitive weight_gradient_;
+  Primitive deliver_;  // the staged gradient to its plain layout
+  Primitive add_;
+  std::int64_t work_bytes_ = 0;
+  std::int64_t weight_bytes_ = 0;
+  std::int64_t bias_bytes_ = 0;
+};
 
 }  // namespace tandem::onednn
 
@@ -72499,56 +72271,6 @@ TANDEM_ONCE ConvolutionPlans::ConvolutionPlans(Library const& library, Convoluti
   }
 }
 }  // namespace tandem::onednn::detail
-
-#endif
-
-namespace tandem::onednn {
-
-/// Prepared passes. Their results repeat bit for bit with the same number of threads.
-///
-/// Cost: the making compiles up to three kernels, milliseconds unless they are known already.
-/// @pre made, and run, under the device's TeamSize; scratch has scratch_bytes() at a multiple of 64
-class ConvolutionPasses {
- public:
-  /// @param weights  layouts to keep to; null: the primitives choose
-  /// @throws OneDnnError  no kernel for this convolution; the message names it
-  TANDEM_ONCE ConvolutionPasses(Library const& library, ConvolutionTask const& task,
-                                PackedWeights const* weights);
-
-  [[nodiscard]] PackedWeights const& weights() const noexcept { return weights_; }
-  [[nodiscard]] std::int64_t scratch_bytes() const noexcept {
-    return work_bytes_ + weight_bytes_ + rounded_up(bias_bytes_);
-  }
-
-  /// Writes y. @param bias  null without one
-  TANDEM_ONCE void forward(void const* x, void const* weights, float const* bias, void* y,
-                           std::byte* scratch);
-
-  /// Writes dx.
-  void input_gradient(void const* dy, void const* weights, void* dx, std::byte* scratch) {
-    input_gradient_.run(*library_, scratch, dy, weights, dx);
-  }
-
-  /// Writes or adds to the gradient of the weights in their plain layout, and to the bias's.
-  TANDEM_ONCE void weight_gradient(void const* x, void const* dy, float* weight, float* bias,
-                                   bool accumulate, std::byte* scratch);
-
- private:
-  Library const* library_;
-  PackedWeights weights_;
-  Primitive forward_;
-  Primitive input_gradient_;
-  Primitive weight_gradient_;
-  Primitive deliver_;  // the staged gradient to its plain layout
-  Primitive add_;
-  std::int64_t work_bytes_ = 0;
-  std::int64_t weight_bytes_ = 0;
-  std::int64_t bias_bytes_ = 0;
-};
-
-}  // namespace tandem::onednn
-
-#if TANDEM_BODIES
 
 namespace tandem::onednn {
 
@@ -74005,17 +73727,10 @@ TANDEM_NOINLINE void global_avg_pool_gradient(Team& team, int batch, int channel
 /// The forward pass saves which cell of the window was the largest, one byte an output where the
 /// window has at most 255 cells. The gradient gathers, so that threads may split dx.
 
-#include <cstdint>
-#include <limits>
-
-// ---- tandem/kernels/channels_last/window_cell.hpp
-
-/// @file
-/// WindowCells: for each of 16 channels, which cell of a window; saved in bytes where they suffice.
-
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 namespace tandem::host::channels_last {
 
@@ -74110,10 +73825,6 @@ template <class Cell>
     p[i] = part[i];
   }
 }
-
-}  // namespace tandem::host::channels_last
-
-namespace tandem::host::channels_last {
 
 namespace detail {
 

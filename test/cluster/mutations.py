@@ -62,9 +62,9 @@ MUTATIONS = {
         "train/elastic/run.hpp", "options.world.processes == 1 || detail::is_first_to_say(text)",
         "code == ExitCode::error || options.world.process == 0", ("mpi", "elastic", "elastic")),
     "error_of_another_is_own": (  # by the exit code
-        "train/elastic/exit_code.hpp", "    return is_of_another(cause);", "    return false;", ("rig", "--only", "kill")),
+        "train/elastic/run.hpp", "    return is_of_another(cause);", "    return false;", ("rig", "--only", "kill")),
     "signal_ends_in_error": (
-        "train/elastic/exit_code.hpp", "static_cast<ExitCode>(stopped->exit_status())", "ExitCode::error",
+        "train/elastic/run.hpp", "static_cast<ExitCode>(stopped->exit_status())", "ExitCode::error",
         ("rig", "--only", "term")),
     "start_has_no_limit": (
         "comm/mpi/session.hpp", "if (options.start_timeout.count() > 0) {", "if (false) {",

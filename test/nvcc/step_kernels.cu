@@ -27,7 +27,7 @@
 #include <tandem/kernels/cuda/update.cuh>
 #include <tandem/kernels/cuda/vocabulary.cuh>
 #include <tandem/kernels/cuda/vocabulary_slice.cuh>
-#include <tandem/ops/cuda/bound_optimizer.cuh>
+#include <tandem/ops/cuda/update.cuh>
 #include <tandem/optim/adagrad.hpp>
 
 namespace tandem::cuda {

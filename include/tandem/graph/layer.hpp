@@ -84,7 +84,7 @@ struct Parameters {
   constexpr explicit Parameters(Items... items) : count{sizeof...(Items)}, item{items...} {}
 };
 
-/// Why a layer or a network cannot be: each has its sentence in graph/check.hpp.
+/// Why a layer or a network cannot be: each has its sentence in graph/lower.hpp.
 enum class Fault : std::uint8_t {
   none,
   reported,          ///< its sentence stands where the type is

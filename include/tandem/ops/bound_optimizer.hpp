@@ -114,10 +114,10 @@ struct OptimizerParts {
   static constexpr bool value = true;
   static_assert(HasName,
                 "an optimizer's type has `static constexpr std::string_view name`, by which "
-                "checkpoints know it; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+                "checkpoints know it; see ElementOptimizer of tandem/optim/own_optimizer.hpp");
   static_assert(!HasName || HasRate,
                 "an optimizer's type has a member `float learning_rate`, which schedules and "
-                "groups scale; see ElementOptimizer of tandem/optim/element_optimizer.hpp");
+                "groups scale; see ElementOptimizer of tandem/optim/own_optimizer.hpp");
   static_assert(!HasName || !HasRate || CopiesAsBytes,
                 "an optimizer is copied to devices as bytes: let its members be numbers, no "
                 "strings or vectors, and leave out constructors of copies and destructors");
@@ -128,7 +128,7 @@ struct OptimizerParts {
                 "an optimizer's type has `template <class V> V next(V p, V g, V (&state)[N], auto "
                 "const& settings) const` for float and double, N being the number of its "
                 "state_names; without states next(p, g, settings); see ElementOptimizer of "
-                "tandem/optim/element_optimizer.hpp");
+                "tandem/optim/own_optimizer.hpp");
 };
 template <class O>
 using OptimizerFits = OptimizerParts<HasOptimizerName<O>, HasLearningRate<O>, CopiesAsBytes<O>,

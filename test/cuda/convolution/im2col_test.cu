@@ -9,7 +9,7 @@
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
-#include <tandem/kernels/cuda/im2col.cuh>
+#include <tandem/kernels/cuda/convolution.cuh>
 #include <tandem/kernels/cuda/im2col_index.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <tandem/kernels/cuda/element_loss.cuh>
-#include <tandem/layers/element_loss.hpp>
+#include <tandem/layers/loss.hpp>
 
 #include <cmath>
 #include <cstddef>

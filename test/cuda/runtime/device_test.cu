@@ -7,7 +7,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <tandem/runtime/cuda/advice.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 

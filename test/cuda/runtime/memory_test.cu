@@ -17,7 +17,6 @@
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/runtime/cuda/buffer.hpp>
 #include <tandem/runtime/cuda/copy.hpp>
-#include <tandem/runtime/cuda/memory_pool.hpp>
 #include <tandem/runtime/cuda/pinned.hpp>
 #include <tandem/runtime/cuda/rank_device.hpp>
 

@@ -11,7 +11,7 @@
 
 #include <memory_check/buffer_names.hpp>
 #include <tandem/engine/memory/operand_tables.hpp>
-#include <tandem/engine/memory/rank_memory_view.hpp>
+#include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/arenas.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>

@@ -20,7 +20,7 @@
 
 #include <memory_check/checked_memory.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/engine/memory/rank_memory_view.hpp>
+#include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/asynchronous_rank.hpp>
 #include <tandem/schedule/orders/asynchronous_table.hpp>

@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include <tandem/measure/profile/fit.hpp>
+#include <tandem/measure/profile/profile.hpp>
 
 namespace tandem::test {
 namespace profile_fit_test {

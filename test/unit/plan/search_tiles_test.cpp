@@ -23,7 +23,6 @@
 #include <tandem/plan/search/bounded_search.hpp>
 #include <tandem/plan/search/search.hpp>
 #include <tandem/plan/search/simulate_worker.hpp>
-#include <tandem/plan/search/worker_bounds.hpp>
 #include <tandem/plan/search/worker_tiles.hpp>
 #include <tandem/plan/search/workers.hpp>
 #include <tandem/strategy/program.hpp>

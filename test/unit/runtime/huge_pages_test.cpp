@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <tandem/runtime/host/huge_pages.hpp>
+#include <tandem/runtime/host/buffer.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -9,8 +9,6 @@
 #include <string>
 
 #include <doctest/doctest.h>
-
-#include <tandem/runtime/host/buffer.hpp>
 
 namespace huge_pages_test {
 

@@ -18,7 +18,6 @@
 #include <tandem/train/checkpoint/processes/load.hpp>
 #include <tandem/train/checkpoint/processes/outline.hpp>
 #include <tandem/train/checkpoint/processes/sharing.hpp>
-#include <tandem/train/checkpoint/processes/transfer.hpp>
 
 #include <support/temporary_folder.hpp>
 

@@ -17,16 +17,68 @@
 #include <nccl.h>
 
 #include <tandem/comm/message.hpp>
-#include <tandem/comm/nccl/element.hpp>
 #include <tandem/comm/nccl/group.hpp>
 #include <tandem/comm/nccl/slot.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/reduction.hpp>
+#include <tandem/core/bfloat16.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/core/float16.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+template <class T>
+struct NcclType {};
+template <>
+struct NcclType<float> {
+  static constexpr ncclDataType_t value = ncclFloat32;
+};
+template <>
+struct NcclType<double> {
+  static constexpr ncclDataType_t value = ncclFloat64;
+};
+template <>
+struct NcclType<BFloat16> {
+  static constexpr ncclDataType_t value = ncclBfloat16;
+};
+template <>
+struct NcclType<Float16> {
+  static constexpr ncclDataType_t value = ncclFloat16;
+};
+template <>
+struct NcclType<std::int32_t> {
+  static constexpr ncclDataType_t value = ncclInt32;
+};
+
+template <class Op>
+struct NcclOp {};
+template <>
+struct NcclOp<Sum> {
+  static constexpr ncclRedOp_t value = ncclSum;
+};
+template <>
+struct NcclOp<Max> {
+  static constexpr ncclRedOp_t value = ncclMax;
+};
+
+}  // namespace detail
+
+/// An element type that NCCL reduces and moves: float, double, BFloat16, Float16,
+/// std::int32_t.
+template <class T>
+concept NcclElement = requires {
+  detail::NcclType<T>::value;
+};
+
+/// A reduction that NCCL has: Sum, Max. NCCL does not say in which order it adds.
+template <class Op>
+concept NcclReduction = requires {
+  detail::NcclOp<Op>::value;
+};
 
 /// One rank's end of an NcclGroup, or of one of its groups of ranks; a small value, copies of it
 /// are the same end. Models every concept of comm/concepts.hpp. Buffers are device memory of the

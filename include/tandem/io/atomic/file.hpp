@@ -7,14 +7,13 @@
 /// The bytes go to a temporary file in the same folder, which commit() flushes to the disk and
 /// renames. A process that dies before that leaves the previous file as it was, and the temporary
 /// file beside it, which the next AtomicFile of this path removes. Links, permissions and owner of
-/// what is there stay (target.hpp); another hard link to it keeps the old content.
-
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
+/// what is there stay; another hard link to it keeps the old content.
+///
+/// A process that writes holds a lock (flock) on its temporary file, which ends with the process,
+/// however it ends. So a file of such a name that can be locked is nobody's. Where files cannot be
+/// locked none is removed; where another machine's locks are not seen (a network disk mounted with
+/// local locks) two machines that save to one name at once may take each other's: then the commit()
+/// of one fails, and no file is torn.
 
 #include <cerrno>
 #include <cstddef>
@@ -26,10 +25,38 @@
 #include <system_error>
 #include <utility>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
-#include <tandem/io/atomic/target.hpp>
+
+namespace tandem::detail {
+
+struct AtomicTarget {
+  std::string path;    ///< with all links followed
+  std::string folder;  ///< of it, ends in '/' or is "."
+  bool exists = false;
+  ::mode_t mode = 0;  ///< this and the next two: if it exists
+  ::uid_t owner = 0;
+  ::gid_t group = 0;
+};
+
+/// The folder of a path, with the '/' behind it, or "".
+inline std::string folder_part(std::string const& path) {
+  std::size_t const slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+/// @throws FileError  what is at @p path is no regular file, or it is write-protected
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path);
+
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -100,9 +127,117 @@ class [[nodiscard]] AtomicFile {
 
 #if TANDEM_BODIES
 
-#include <tandem/io/atomic/leftovers.hpp>
+#include <memory>
+#include <string_view>
+
+#include <dirent.h>
 
 namespace tandem::detail {
+
+/// Whether @p name is `<file>.tmp-<digits>-<digits>`.
+constexpr bool is_leftover(std::string_view name, std::string_view file) {
+  constexpr std::string_view mark = ".tmp-";
+  if (!name.starts_with(file) || !name.substr(file.size()).starts_with(mark)) {
+    return false;
+  }
+  std::string_view const numbers = name.substr(file.size() + mark.size());
+  auto const digits = [](std::string_view text) {
+    return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  };
+  auto const dash = numbers.find('-');
+  return dash != std::string_view::npos && digits(numbers.substr(0, dash)) &&
+         digits(numbers.substr(dash + 1));
+}
+
+/// Removes what is left beside the file @p path of dead processes; what cannot be, stays.
+/// @param folder  of the path
+/// Cost: one look through the folder.
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path);
+
+/// Removes the file if nobody has it locked.
+TANDEM_ONCE void remove_if_abandoned(std::string const& path) noexcept {
+  // O_RDWR: a network disk locks only what may be written. O_NONBLOCK: a pipe is not waited for.
+  int const file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) {
+    return;
+  }
+  struct ::stat opened {};
+  struct ::stat named {};
+  // While the lock is held nobody else removes it, so that the name stays this file's.
+  if (::fstat(file, &opened) == 0 && S_ISREG(opened.st_mode) &&
+      ::flock(file, LOCK_EX | LOCK_NB) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+      named.st_dev == opened.st_dev && named.st_ino == opened.st_ino) {
+    static_cast<void>(::unlink(path.c_str()));
+  }
+  static_cast<void>(::close(file));
+}
+
+TANDEM_ONCE void remove_leftovers(std::string const& folder, std::string const& path) {
+  struct Close {
+    void operator()(::DIR* entries) const { static_cast<void>(::closedir(entries)); }
+  };
+  std::unique_ptr<::DIR, Close> const entries{::opendir(folder.c_str())};
+  if (entries == nullptr) {
+    return;
+  }
+  std::string const parent = path.find('/') == std::string::npos ? "" : folder;
+  std::string_view const file = std::string_view{path}.substr(parent.size());
+  while (::dirent const* const entry = ::readdir(entries.get())) {
+    if (is_leftover(entry->d_name, file)) {
+      remove_if_abandoned(parent + entry->d_name);
+    }
+  }
+}
+
+/// The path with symbolic links at its end followed, also those to a file that there is not.
+TANDEM_ONCE std::string follow_links(std::string const& path) {
+  std::string at = path;
+  for (int links = 0; links < 40; ++links) {  // as many as Linux follows
+    std::string to(4096, '\0');               // PATH_MAX: no link is longer
+    ::ssize_t const size = ::readlink(at.c_str(), to.data(), to.size());
+    if (size < 0) {  // no link, or nothing there: whoever opens it says what is wrong
+      return at;
+    }
+    to.resize(static_cast<std::size_t>(size));
+    at = to.starts_with('/') ? to : folder_part(at) + to;
+  }
+  throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
+}
+
+TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
+  struct ::stat status {};
+  bool const exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT && errno != ELOOP) {
+    throw FileError{path,
+                    "cannot look at what is there: " + std::generic_category().message(errno)};
+  }
+  if (exists && !S_ISREG(status.st_mode)) {
+    throw FileError{path, std::string{"this is a "} +
+                              (S_ISDIR(status.st_mode)    ? "folder"
+                               : S_ISFIFO(status.st_mode) ? "pipe"
+                               : S_ISSOCK(status.st_mode) ? "socket"
+                                                          : "device") +
+                              ", which a file would replace; give the name of a file"};
+  }
+  // Renaming asks for the permissions of the folder only.
+  if (exists && ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) {
+    throw FileError{path, "the file is write-protected (" + std::generic_category().message(errno) +
+                              "); allow writing to it, or save under another name"};
+  }
+  AtomicTarget target;
+  target.path = follow_links(path);
+  target.exists = exists;
+  target.folder = folder_part(target.path);
+  if (target.folder.empty()) {
+    target.folder = ".";
+  }
+  if (exists) {
+    target.mode = status.st_mode & 07777;
+    target.owner = status.st_uid;
+    target.group = status.st_gid;
+  }
+  return target;
+}
 
 /// The largest file that this process may write (ulimit -f). A write beyond it would end the
 /// process: its signal, SIGXFSZ, does so unless somebody minds it.

@@ -15,15 +15,203 @@
 #include <variant>
 #include <vector>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/gradient_rows.hpp>
+#include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/cast.cuh>
 #include <tandem/kernels/cuda/finish_step.cuh>
 #include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/update.cuh>
-#include <tandem/ops/cuda/bound_optimizer.cuh>
+#include <tandem/ops/bound_optimizer.hpp>
 #include <tandem/ops/cuda/update_chunks.hpp>
 #include <tandem/ops/step_state.hpp>
 #include <tandem/optim/optimizer.hpp>
+#include <tandem/runtime/cuda/backend.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
+
+namespace tandem {
+namespace cuda {
+
+/// What the update works on; all pointers are to device memory.
+template <class P, class T>
+struct UpdateMemory {
+  P* parameters = nullptr;
+  P const* gradients = nullptr;
+  P* state[most_states] = {};  ///< of the optimizer; those that it has
+  T* rounded = nullptr;        ///< the parameters rounded to T; null where T is P
+  std::int64_t parameter_count = 0;
+
+  UpdateChunk const* chunks = nullptr;  ///< a copy of update_chunks(runs, update_chunk)
+  std::int64_t chunk_count = 0;
+  UpdateChunk const* own_chunks = nullptr;  ///< those that are updated here; may be `chunks`
+  std::int64_t own_count = 0;
+  RunSettings const* settings = nullptr;  ///< a copy of run_settings(runs, optimizer)
+  int run_count = 0;
+  std::byte* functors = nullptr;  ///< functor_bytes(run_count), aligned to 16 bytes
+  double* squares =
+      nullptr;  ///< (chunk_count, and those of rows behind); only for clipping, as the next three
+  ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
+  int range_count = 0;                 ///< parameters of the network
+  double* sums = nullptr;              ///< (range_count)
+  ClipRow const* clip_rows = nullptr;  ///< a copy of clip_rows(sets), or null where that is empty
+  int clip_sets = 1;
+  double const* largest_norms = nullptr;  ///< (clip_sets), as of ClipSets; null where it is 1
+  double* scales = nullptr;  ///< (clip_sets); likewise; of an own optimizer always there
+  ChunkRange const* norm_ranges = nullptr;  ///< a copy of norm_ranges(runs, update_chunk)
+  double* norm_squares = nullptr;  ///< (2 chunk_count); for an optimizer by tensor, as the next
+  double* norms = nullptr;         ///< (2 run_count)
+  int* stopped = nullptr;          ///< an UpdateFlag: 0 at first; the host may set it to 0 again
+  ScaledLoss* scaling = nullptr;   ///< where gradients are scaled; null: they are not
+  LossScaling scaling_rule{};
+};
+
+/// A step of one parameter's rows.
+template <class P>
+struct RowUpdate {
+  RowRun at{};
+  GradientRows<P> rows{};  ///< of all replicas
+};
+
+namespace detail {
+
+using tandem::detail::is_alternative;
+using tandem::detail::places_of;
+
+/// Makes the functor of one run from the step's state, as engine/step/update.hpp does on the host.
+template <class O, class P>
+struct PrepareRun {
+  static constexpr int states = is_alternative<O> ? 2 : places_of<O>;
+  using Weight = decltype(make_update<P>(std::declval<O const&>(), UpdateSettings{},
+                                         ParameterRun<P, states>{}));
+  using Run = RunUpdate<Weight, AverageUpdate<P, states>>;
+
+  O optimizer;
+  ParameterRun<P, states> all;
+  RunSettings const* settings;
+  StepState const* state;
+  Run* runs;
+  ScaledLoss const* scaling = nullptr;
+
+  TANDEM_HOST_DEVICE void operator()(int run, double const* scales) const {
+    runs[run] = make(run, scales);
+  }
+  TANDEM_HOST_DEVICE Run make(int run, double const* scales) const {
+    RunSettings const own = settings[run];
+    UpdateSettings const update{
+        .learning_rate = state->learning_rate * static_cast<double>(own.learning_rate_scale),
+        .weight_decay = static_cast<double>(own.weight_decay),
+        .gradient_scale = scales[own.clip_set] * static_cast<double>(own.gradient_scale),
+        .step = state->step + 1 - (scaling != nullptr ? scaling->now.skipped : 0) - own.missed,
+        .clip_value = own.clip_value};
+    ParameterRun<P, states> of_run = all;
+    of_run.parameter -= own.parameter_lag;
+    of_run.gradient -= own.gradient_lag;
+    for (P*& state_of_run : of_run.state) {
+      state_of_run = state_of_run != nullptr ? state_of_run - own.lag : nullptr;
+    }
+    return {make_update<P>(optimizer, update, of_run),
+            AverageUpdate<P, states>{of_run, static_cast<P>(own.rate)}, own.statistic};
+  }
+};
+
+}  // namespace detail
+
+/// What UpdateKernels calls of an optimizer whose type it does not know.
+template <class P, class T>
+struct BoundUpdate : AnyOptimizer {
+  /// One step of @p count chunks from @p first on, unless a loss was not finite.
+  /// @param state  in device memory
+  virtual void update(Stream const& stream, UpdateMemory<P, T> const& memory,
+                      StepState const* state, std::int64_t first, std::int64_t count) const = 0;
+  /// One step of these rows, likewise.
+  /// @pre keeps_untouched, and no weight decay
+  virtual void update_rows(Stream const& stream, UpdateMemory<P, T> const& memory,
+                           StepState const* state, RowUpdate<P> const& update) const = 0;
+};
+
+namespace detail {
+
+/// The functor of a run, which a block makes for itself.
+template <class Prepare>
+struct MakeRun {
+  using Run = typename Prepare::Run;
+
+  Prepare prepare;
+  double const* scales;
+  double const* norms;  // (2, runs), once they are there
+  int runs;
+
+  __device__ Run operator()(int run) const {
+    Run made = prepare.make(run, scales);
+    if constexpr (requires { made.weight.take_norms(1.0, 1.0); }) {
+      if (norms != nullptr) {
+        made.weight.take_norms(norms[run], norms[runs + run]);
+      }
+    }
+    return made;
+  }
+};
+
+}  // namespace detail
+}  // namespace cuda
+
+template <class Kernels, class Precision>
+struct BoundOptimizer<BasicCuda<Kernels, Precision>>
+    : cuda::BoundUpdate<typename Precision::Master, typename Precision::Scalar> {};
+
+namespace detail {
+
+/// One launch; of a TensorOptimizer three.
+template <class Kernels, class Precision, class O>
+struct BoundTo<BasicCuda<Kernels, Precision>, O> final
+    : BoundOptimizer<BasicCuda<Kernels, Precision>> {
+  using P = typename Precision::Master;
+  using T = typename Precision::Scalar;
+
+  explicit BoundTo(O const& o) : optimizer{o} { describe_optimizer(o, *this); }
+
+  void update(cuda::Stream const& stream, cuda::UpdateMemory<P, T> const& memory,
+              StepState const* state, std::int64_t first, std::int64_t count) const override {
+    Make make = maker(memory, state);
+    if constexpr (TensorOptimizer<O>) {
+      cuda::move_states(stream, memory.chunks + first, count, memory.chunk_count, make,
+                        memory.norm_squares + first, memory.stopped);
+      cuda::join_squares(stream, memory.norm_ranges, std::int64_t{2} * memory.run_count,
+                         memory.norm_squares, memory.norms);
+      make.norms = memory.norms;
+    }
+    cuda::make_and_apply(stream, memory.own_chunks + first, count, make, memory.rounded,
+                         memory.stopped);
+  }
+
+  void update_rows(cuda::Stream const& stream, cuda::UpdateMemory<P, T> const& memory,
+                   StepState const* state, cuda::RowUpdate<P> const& update) const override {
+    if constexpr (keeps_untouched<O> && ElementOptimizer<O>) {
+      cuda::update_rows(stream, update.rows, update.at.begin, update.at.run, maker(memory, state),
+                        memory.rounded, memory.stopped);
+    }
+  }
+
+  O optimizer;
+
+ private:
+  using Make = cuda::detail::MakeRun<cuda::detail::PrepareRun<O, P>>;
+
+  [[nodiscard]] Make maker(cuda::UpdateMemory<P, T> const& memory, StepState const* state) const {
+    ParameterRun<P, most_states> all{.parameter = memory.parameters, .gradient = memory.gradients};
+    for (int s = 0; s < static_cast<int>(this->states.size()); ++s) {
+      all.state[s] = memory.state[s];
+    }
+    return {{optimizer, run_of_type<places_of<O>>(*this, all), memory.settings, state, nullptr,
+             memory.scaling},
+            memory.scales,
+            nullptr,
+            memory.run_count};
+  }
+};
+
+}  // namespace detail
+}  // namespace tandem
 
 namespace tandem::cuda {
 

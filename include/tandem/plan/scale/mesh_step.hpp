@@ -11,14 +11,56 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/plan/cost/kernel_times.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/scale/block_costs.hpp>
-#include <tandem/plan/scale/heaviest.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/mesh_memory.hpp>
-#include <tandem/plan/scale/mesh_sums.hpp>
+
+namespace tandem::detail {
+
+/// What there is beside which replicas can send, on a device of the busiest stage.
+struct MeshRoom {
+  double microbatches = 1;    ///< of a step
+  double forward = 0;         ///< seconds of a block, of a microbatch
+  double backward = 0;        ///< the same, with what is computed again
+  double between_passes = 0;  ///< of a microbatch: what messages leave of it
+  double blocks = 1;          ///< of the device
+  double buckets = 1;         ///< whose sums begin one behind the other
+};
+
+/// One unit of @p gathered and @p reduced seconds behind another, each beside the next one's
+/// computation: the first gather and the last sum show, and what takes longer than @p computing.
+constexpr double shown_units(double units, double gathered, double reduced, double computing) {
+  return gathered + reduced + (units - 1) * std::max(0.0, gathered + reduced - computing);
+}
+
+/// Seconds that show of what replicas send in a step.
+///
+/// | shards     | of each weight, n replicas: n / (n - 1) of what a device sends            |
+/// | ---------- | ------------------------------------------------------------------------- |
+/// | none       | the all-reduce of its gradient: 2                                         |
+/// | state      | a reduce-scatter of that, and a gather of the new weight: 2               |
+/// | gradients  | the reduce-scatter of each of m microbatches, and the gather: m + 1       |
+/// | parameters | of each microbatch a gather in forward, one in backward, and the sum: 3 m |
+///
+/// Weights of sharded parameters are gathered a block ahead, and their gradients summed a block
+/// behind, beside the computation of the blocks, as FSDP does. All else stands between the passes,
+/// unless the layout overlaps sums: then one unit, and what is longer than there is room.
+/// Source: Rajbhandari et al., arXiv:1910.02054, section 7; Zhao et al., "PyTorch FSDP",
+///         arXiv:2304.11277, section 3.3
+TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
+                               MeshRoom const& room);
+
+}  // namespace tandem::detail
 
 namespace tandem {
+
+/// Expected largest of @p count independent standard normal numbers, within 0.02. One has 0.
+/// Source: Blom, "Statistical Estimates and Transformed Beta-Variables", 1958: the normal quantile
+/// at (count - 3/8) / (count + 1/4).
+/// @throws ContractError  count < 1
+TANDEM_ONCE [[nodiscard]] double heaviest_of(int count);
 
 /// Where the seconds of a step go; seconds() is their sum.
 struct MeshStep {
@@ -67,6 +109,54 @@ TANDEM_ONCE [[nodiscard]] MeshStep mesh_step(MeshTask const& task, MeshLayout co
 }  // namespace tandem
 
 #if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
+                               MeshRoom const& room) {
+  int const copies = layout.data * layout.sequence;  // of each weight
+  if (copies == 1) {
+    return 0;
+  }
+  Machine const& machine = task.machine;
+  DeviceGroup const replicas{copies, layout.tensor};
+  double const gradient = parameters * task.gradient_bytes;
+  double const weight = parameters * element_bytes(task.precision);
+  if (layout.shard == Sharding::parameters) {
+    double const gathered = all_gather_seconds(machine, replicas, weight / room.blocks);
+    double const reduced = reduce_scatter_seconds(machine, replicas, gradient / room.blocks);
+    return room.microbatches * (shown_units(room.blocks, gathered, 0, room.forward) +
+                                shown_units(room.blocks, gathered, reduced, room.backward));
+  }
+  bool const shards = layout.shard != Sharding::none;
+  double const scattered = shards ? reduce_scatter_seconds(machine, replicas, gradient) : 0;
+  double const last = shards ? scattered + all_gather_seconds(machine, replicas, weight)
+                             : all_reduce_seconds(machine, replicas, gradient);
+  auto const shown = [&](double seconds) {
+    return layout.overlap.sums ? std::max(seconds / room.buckets, seconds - room.between_passes)
+                               : seconds;
+  };
+  double const before = layout.shard == Sharding::gradients ? room.microbatches - 1 : 0;
+  return before * shown(scattered) + shown(last);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double heaviest_of(int count) {
+  expects(count >= 1, "heaviest_of(count): give one load or more");
+  double const rest = 0.625 / (count + 0.25);  // of the distribution, above it
+  double low = 0;
+  double high = 10;
+  for (int step = 0; count > 1 && step < 60; ++step) {
+    double const middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) / 2 > rest ? low : high) = middle;
+  }
+  return low;
+}
+
+}  // namespace tandem
 
 namespace tandem::detail {
 

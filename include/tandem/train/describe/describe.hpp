@@ -9,16 +9,50 @@
 #include <string>
 #include <utility>
 
+#include <tandem/comm/volume.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/precision.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/lower.hpp>
+#include <tandem/graph/spread/spread.hpp>
+#include <tandem/graph/spread/volume.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/weight_average.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/program.hpp>
-#include <tandem/train/describe/layer_table.hpp>
-#include <tandem/train/describe/spread_table.hpp>
+
+namespace tandem::detail {
+
+/// "12.5", or "-" of nothing.
+TANDEM_ONCE std::string kib_or_dash(std::int64_t bytes);
+
+/// A row for each node of a rank's graph: how the value that it gives and the gradient of it are
+/// dealt out, and what a sample's passes add up over the devices there, or bring together.
+/// @param graph   before a backend rewrites it
+/// @param slices  of all devices together
+TANDEM_ONCE std::string spread_table(GraphView graph, int devices, int slices,
+                                     std::int64_t element_bytes);
+
+struct LayerRow {
+  std::string path;
+  std::string name;
+  std::string shape;
+  std::int64_t parameters = 0;
+  double mmacs = 0.0;
+  double kib = 0.0;
+
+  TANDEM_ONCE [[nodiscard]] std::string text() const;
+};
+
+/// Elements of a node's weights; those that it shares, too.
+TANDEM_ONCE std::int64_t weights_of(GraphView graph, Node const& node);
+
+/// @param tops  of the network
+TANDEM_ONCE std::string layer_table(GraphView graph, std::string const& title, int tops,
+                                    bool top_only);
+
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -95,6 +129,145 @@ std::string describe(DescribeOptions const& options = {}) {
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+TANDEM_ONCE std::string kib_or_dash(std::int64_t bytes) {
+  char text[32] = "-";
+  if (bytes > 0) {
+    std::snprintf(text, sizeof text, "%.1f", static_cast<double>(bytes) / 1024);
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string spread_table(GraphView graph, int devices, int slices,
+                                     std::int64_t element_bytes) {
+  SpreadVolume const all = spread_volume(graph);
+  bool const tiles = all.exchanges > 0;
+  std::string text =
+      "\nspreads over " + std::to_string(devices) + " devices" +
+      (slices > devices ? " in " + std::to_string(slices) + " slices" : "") + ", and KiB that " +
+      (tiles ? "each gets (exchange)" : "they add up (all-reduce) or, where losses are made") +
+      (all.row_gathers > 0 ? " or rows exchanged" : "") +
+      (tiles ? "" : ", bring together (all-gather)") + " for one sample\n";
+  auto const add = [&](std::string const& path, std::string const& kind, std::string const& shape,
+                       std::string const& value, std::string const& gradient,
+                       SpreadVolume const& volume) {
+    char line[256];
+    std::snprintf(line, sizeof line, "%-18.60s %-14.40s %12.40s %-9.12s %-9.12s %9.20s %9.20s\n",
+                  path.c_str(), kind.c_str(), shape.c_str(), value.c_str(), gradient.c_str(),
+                  kib_or_dash(volume.forward * element_bytes + volume.gathered * 8).c_str(),
+                  kib_or_dash(volume.backward * element_bytes).c_str());
+    text += line;
+  };
+  char heads[256];
+  std::snprintf(heads, sizeof heads, "%-18s %-14s %12s %-9s %-9s %9s %9s\n", "layer", "kind",
+                "a device's", "value", "gradient", "forward", "backward");
+  text += heads;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (node.kind != NodeKind::input) {
+      SpreadPair const pair = spread_rule(node.dealt).out;
+      add(to_string(node.path), std::string{node.name}, to_string(node.out), name(pair.value),
+          name(pair.gradient), spread_volume(node));
+    }
+  }
+  std::string const gathers = all.gathers > 0 ? ", 1 all-gather" : "";
+  std::string const total =
+      tiles ? std::to_string(all.exchanges) + " exchanges"
+            : std::to_string(all.reduces + all.copies) + " all-reduces" + gathers;
+  add("total", total, "", "", "", all);
+  if (all.row_gathers > 0) {
+    text += "among these of rows, all-gathers: " + std::to_string(all.row_gathers) +
+            ", reduce-scatters: " + std::to_string(all.row_scatters) +
+            "; once a step gradients of rows, all-reduce: " +
+            kib_or_dash(partial_gradients(graph) * element_bytes) + " KiB\n";
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string LayerRow::text() const {
+  char line[256];
+  std::snprintf(line, sizeof line, "%-18.60s %-14.40s %12.40s %12lld %12.2f %12.1f\n", path.c_str(),
+                name.c_str(), shape.c_str(), static_cast<long long>(parameters), mmacs, kib);
+  return line;
+}
+
+TANDEM_ONCE std::int64_t weights_of(GraphView graph, Node const& node) {
+  std::int64_t sum = 0;
+  for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+    Parameter const& parameter = graph.parameter[p].parameter;
+    sum += parameter.role == Role::weight ? parameter.shape.elements() : 0;
+  }
+  return sum;
+}
+
+/// Where the copies of a shared weight lie. The sum of their gradients is counted as a ring's.
+TANDEM_ONCE std::string shared_weights(GraphView graph) {
+  std::string text;
+  for (int owner = 0; owner < graph.parameters; ++owner) {
+    std::string layers;
+    int holders = 0;
+    for (int p = owner; p < graph.parameters; ++p) {
+      if (graph.parameter[p].owner() == owner) {
+        Node const& node = graph.node[graph.parameter[p].node];
+        layers += (holders++ > 0 ? " and " : "") + std::string{node.name} + " of part " +
+                  std::to_string(node.top);
+      }
+    }
+    if (holders > 1) {
+      std::int64_t const bytes = 4 * graph.parameter[owner].parameter.shape.elements();
+      char mib[32];
+      std::snprintf(mib, sizeof mib, "%.1f", static_cast<double>(bytes) / (1 << 20));
+      text += "shared: " + parameter_name(graph, owner) + ", counted once, lies with " + layers +
+              ", " + mib + " MiB each\n        in a step " +
+              std::to_string(all_reduce_bytes(2, bytes)) +
+              " bytes of its gradient go each way between two devices that have it; on one device, "
+              "none\n";
+    }
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string layer_table(GraphView graph, std::string const& title, int tops,
+                                    bool top_only) {
+  std::string text = title + " on " + to_string(graph.node[0].out) + ", for one sample in fp32\n";
+  char heads[256];
+  std::snprintf(heads, sizeof heads, "%-18s %-14s %12s %12s %12s %12s\n", "layer", "kind", "output",
+                "parameters", "MMACs", "KiB");
+  text += heads;
+  LayerRow part;
+  LayerRow total{"total", std::to_string(tops) + " parts", to_string(graph.node[graph.result].out)};
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    if (node.kind == NodeKind::input) {
+      continue;
+    }
+    LayerRow const row{to_string(node.path),
+                       std::string{node.name},
+                       to_string(node.out),
+                       weights_of(graph, node),
+                       static_cast<double>(node.macs) / 1e6,
+                       node.view ? 0.0 : static_cast<double>(node.out.elements()) * 4 / 1024};
+    total.mmacs += row.mmacs;
+    total.kib += row.kib;
+    if (!top_only) {
+      text += row.text();
+      continue;
+    }
+    part = {
+        std::to_string(node.top), row.name,          row.shape, part.parameters + row.parameters,
+        part.mmacs + row.mmacs,   part.kib + row.kib};
+    if (n + 1 == graph.nodes || graph.node[n + 1].top != node.top) {
+      text += part.text();
+      part = {};
+    }
+  }
+  for (int p = 0; p < graph.parameters; ++p) {
+    GraphParameter const& own = graph.parameter[p];
+    bool const counts = own.parameter.role == Role::weight && own.shared < 0;
+    total.parameters += counts ? own.parameter.shape.elements() : 0;
+  }
+  return text + total.text() + shared_weights(graph);
+}
 
 TANDEM_ONCE std::string memory_line(std::string const& device, DeviceMemory const& m) {
   auto const mib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };

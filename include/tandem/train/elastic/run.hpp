@@ -9,18 +9,54 @@
 #include <exception>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include <tandem/comm/lifeline/first_to_say.hpp>
+#include <tandem/core/config.hpp>
+#include <tandem/core/contract.hpp>
+#include <tandem/core/error.hpp>
+#include <tandem/core/stall.hpp>
 #include <tandem/core/type_text.hpp>
 #include <tandem/strategy/elastic/elastic.hpp>
-#include <tandem/train/elastic/choice.hpp>
-#include <tandem/train/elastic/exit_code.hpp>
+#include <tandem/train/checkpoint/signals.hpp>
 #include <tandem/train/options/devices_there.hpp>
 #include <tandem/train/trainer.hpp>
 
 namespace tandem {
+
+namespace detail {
+
+/// What has failed first, without what was said around it on the way: of another's failure the same
+/// in all processes.
+TANDEM_ONCE std::string innermost_text(std::exception const& error);
+
+}  // namespace detail
+
+/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
+/// is another's, and so is that of whoever waited in vain.
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
+
+/// The strategy number `index`, its ranks dealt to the first `processes` of the world.
+struct ElasticChoice {
+  int index = 0;
+  int processes = 1;
+
+  friend constexpr bool operator==(ElasticChoice const&, ElasticChoice const&) = default;
+};
+
+/// The first strategy that the devices suffice for, in as many processes as its ranks can be dealt
+/// to evenly; the others are spare.
+/// @param ranks    devices of each strategy, falling
+/// @param devices  of each process
+/// @throws ContractError  there are fewer devices than the last strategy wants, or too few in a
+///                        process to deal its ranks evenly
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices);
+
+/// "8 devices listed, 6 there: DataParallel<4, Microbatches<2>>, 2 processes spare"
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy);
 
 namespace detail {
 
@@ -105,3 +141,77 @@ int run(TrainerOptions options, Work&& work) try {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Whether @p error, or what it is nested around, says that another rank failed or did not come.
+TANDEM_ONCE bool is_of_another(std::exception const& error) {
+  if (dynamic_cast<AbortedError const*>(&error) != nullptr ||
+      dynamic_cast<TimeoutError const*>(&error) != nullptr) {
+    return true;
+  }
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return is_of_another(cause);
+  } catch (...) {
+  }
+  return false;
+}
+
+TANDEM_ONCE std::string innermost_text(std::exception const& error) {
+  try {
+    std::rethrow_if_nested(error);
+  } catch (std::exception const& cause) {
+    return innermost_text(cause);
+  } catch (...) {
+  }
+  return error.what();
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE ExitCode exit_code_of(std::exception const& error) {
+  if (auto const* const stopped = dynamic_cast<StoppedBySignal const*>(&error)) {
+    return static_cast<ExitCode>(stopped->exit_status());
+  }
+  return detail::is_of_another(error) ? ExitCode::peer_failed : ExitCode::error;
+}
+
+TANDEM_ONCE ElasticChoice choose_strategy(std::span<int const> ranks, int processes, int devices) {
+  expects(!ranks.empty() && processes >= 1 && devices >= 1,
+          "choose_strategy: there must be a strategy, a process and a device");
+  for (int i = 0; i < static_cast<int>(ranks.size()); ++i) {
+    int const wanted = ranks[static_cast<std::size_t>(i)];
+    for (int p = wanted < processes ? wanted : processes; p >= 1; --p) {
+      if (wanted % p == 0 && wanted / p <= devices) {
+        return {.index = i, .processes = p};
+      }
+    }
+  }
+  throw ContractError{"run(): the smallest strategy of this plan is of " +
+                      std::to_string(ranks.back()) +
+                      " devices, which cannot be dealt evenly to what is there, " +
+                      std::to_string(processes) + " x " + std::to_string(devices) +
+                      " (processes x devices of each); start more processes, say that each has "
+                      "more (.world.devices), or list a strategy of fewer devices"};
+}
+
+TANDEM_ONCE std::string choice_text(std::span<int const> ranks, int processes, int devices,
+                                    ElasticChoice const& choice, std::string_view strategy) {
+  std::string text = std::to_string(ranks.front()) + " devices listed, " +
+                     std::to_string(processes * devices) + " there: " + std::string{strategy};
+  int const spare = processes - choice.processes;
+  if (spare > 0) {
+    text += ", " + std::to_string(spare) + (spare == 1 ? " process spare" : " processes spare");
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+#endif
