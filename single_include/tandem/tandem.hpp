@@ -11275,8 +11275,8 @@ TANDEM_ONCE MemoryClaim::MemoryClaim(std::int64_t bytes, char const* who)
 
 namespace tandem::host {
 
-/// Of x86-64, and of ARM with small pages of 4 KiB. Where they are larger, or there are none,
-/// nothing is lost but alignment.
+/// The size of a huge page on x86-64, and on ARM with small pages of 4 KiB. On other machines only
+/// alignment is lost.
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 /// Where an array of @p bytes begins: at a multiple of a huge page, if it fills one, else of a
@@ -19141,7 +19141,8 @@ template <class O>
 concept ElementOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
     NamesStates<O> && UpdatesElements<O, float> && UpdatesElements<O, double>;
 
-/// The same with move(), direction() and ratio() in place of next(): of a whole parameter's norms.
+/// An optimizer whose steps depend on the norms of a whole parameter: it has move(), direction()
+/// and ratio() in place of next().
 template <class O>
 concept TensorOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
     NamesStates<O> && DirectsElements<O, float> && DirectsElements<O, double>;
@@ -48779,7 +48780,8 @@ struct HybridIsSound {
   static_assert(HybridIsExact<Rounds, Reproducible>::value);
 };
 
-/// Of a DataParallel around others.
+/// If a DataParallel around others, or the one inside it, takes as many replicas as the program is
+/// started with, the other must be left out.
 template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
 struct ReplicasAreTold {
   static constexpr bool value = true;
@@ -59131,7 +59133,7 @@ struct ElasticIsNamed {
                 "DataParallel<4> or SingleDevice<Microbatches<4>>");
 };
 
-/// Of a list of several.
+/// In a list of several no strategy takes as many devices as the program is started with.
 template <bool AnyIsWorlds>
 struct ElasticTellsDevices {
   static constexpr bool value = true;
@@ -59140,7 +59142,7 @@ struct ElasticTellsDevices {
                 "give it to run() alone");
 };
 
-/// Of two neighbours in the list.
+/// A strategy must be able to go on where the one before it in the list stopped.
 template <class First, class Second>
 struct GoesOnAs {
   static constexpr bool value = true;
@@ -67017,14 +67019,14 @@ namespace tandem {
 
 namespace detail {
 
-/// What has failed first, without what was said around it on the way: of another's failure the same
-/// in all processes.
+/// The text of the error that came first, without those that were nested around it. All processes
+/// have the same text of one failure.
 TANDEM_ONCE std::string innermost_text(std::exception const& error);
 
 }  // namespace detail
 
-/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
-/// is another's, and so is that of whoever waited in vain.
+/// The status of a process that @p error ends. The rank that failed has its own error; a rank that
+/// throws because of it, or that waited in vain, has a peer's.
 TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
 
 /// The strategy number `index`, its ranks dealt to the first `processes` of the world.

@@ -43,7 +43,7 @@ endforeach()
 # and a sum are one operation is each compiler's choice, and the host's vectors and a kernel's numbers shall be equal.
 target_compile_options(cuda_emulator PUBLIC "SHELL:-include ${emulator}/emulator.hpp" -fno-strict-aliasing
                                             -ffp-contract=off
-                       PRIVATE -O1)  # half the time of compilation that -O3 takes, and of running that -O0 does
+                       PRIVATE -O1)  # half of -O3's time to compile; at -O0 tests of products run twice as long
 target_link_libraries(cuda_emulator PUBLIC tandem::tandem PRIVATE tandem_build_flags)
 
 # What the emulator promises to show, it shows, under the sanitizers where the suite has them.

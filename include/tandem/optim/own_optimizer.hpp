@@ -182,7 +182,8 @@ template <class O>
 concept ElementOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
     NamesStates<O> && UpdatesElements<O, float> && UpdatesElements<O, double>;
 
-/// The same with move(), direction() and ratio() in place of next(): of a whole parameter's norms.
+/// An optimizer whose steps depend on the norms of a whole parameter: it has move(), direction()
+/// and ratio() in place of next().
 template <class O>
 concept TensorOptimizer = HasOptimizerName<O> && HasLearningRate<O> && CopiesAsBytes<O> &&
     NamesStates<O> && DirectsElements<O, float> && DirectsElements<O, double>;

@@ -55,7 +55,7 @@ struct PairedText {
   std::vector<std::size_t> first[2];      // of a pair's tokens; one more than there are pairs
   std::vector<std::int64_t> number;       // of a pair's line, from 0
   std::int64_t left_out = 0;
-  /// Of tokens of the target's tokenizer, of which it is a copy; empty if that cannot be copied.
+  /// Text from tokens, by a copy of the target's tokenizer; empty if that cannot be copied.
   std::function<std::string(std::span<std::int32_t const>)> decode;
 
   [[nodiscard]] std::span<std::int32_t const> words(int side, std::int64_t pair) const {

@@ -30,7 +30,7 @@ struct AttentionTasks {
   std::int64_t count = 0;
   int before = 0;  ///< of a chunk of time: rows before it, which its rows look at besides
 
-  /// Of a matrix of scores.
+  /// A matrix of scores has so many columns.
   [[nodiscard]] TANDEM_HOST_DEVICE constexpr int columns() const { return before + rows.time; }
 };
 

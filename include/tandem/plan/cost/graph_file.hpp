@@ -13,12 +13,11 @@
 ///
 /// Placement instances: the operators of a colour become one node: its forward ones one pass, its
 /// backward ones the other; nodes that wait for each other are one, too. Latencies are those of an
-/// accelerator
-/// ("FPGA"), in milliseconds as in the published files. A tensor has the bytes of its edge's
-/// `size`, which the published files note; without it what passes in its `cost` at 1 GB/s, so that
-/// a link of 1 GB/s gives the file's times. What a node holds (`size`) is what it sends and the
-/// rest, which stands where weights do. The numbers of devices and their memory are not read: flags
-/// say them.
+/// accelerator ("FPGA"), in milliseconds as in the published files. A tensor has the bytes of its
+/// edge's `size`, which the published files note; without it what passes in its `cost` at 1 GB/s,
+/// so that a link of 1 GB/s gives the file's times. What a node holds (`size`) is what it sends and
+/// the rest, which stands where weights do. The numbers of devices and their memory are not read:
+/// flags say them.
 /// Source: Tarnawski et al., NeurIPS 2020; github.com/msr-fiddle/dnn-partitioning, README.md.
 
 #include <algorithm>

@@ -26,8 +26,8 @@
 
 namespace tandem::host {
 
-/// Of x86-64, and of ARM with small pages of 4 KiB. Where they are larger, or there are none,
-/// nothing is lost but alignment.
+/// The size of a huge page on x86-64, and on ARM with small pages of 4 KiB. On other machines only
+/// alignment is lost.
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 /// Where an array of @p bytes begins: at a multiple of a huge page, if it fills one, else of a

@@ -104,7 +104,7 @@ class TailOfRow {
   constexpr bool needs_losses(Action const& action) {
     return needs(action, awaited_ || !rules_.sums_losses(map_), of_device(ActionKind::await_loss));
   }
-  // Of all its stages, or of one of them.
+  // The buckets of all the device's stages, or of one, are reduced.
   constexpr bool needs_buckets(Action const& action, int stage = -1) {
     bool there = true;
     for (int s = 0; s < map_.stages; ++s) {
@@ -221,7 +221,7 @@ class TailOfRow {
     }
   }
 
-  // Of one stage of one of two models.
+  // One stage of one of two models is updated.
   constexpr void update_stage(Action const& action) {
     int const s = action.stage;
     if (first_time(action, updated_[s]) && needs_pass(action, ends_.last(s)) &&

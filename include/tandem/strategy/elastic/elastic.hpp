@@ -66,7 +66,7 @@ struct ElasticIsNamed {
                 "DataParallel<4> or SingleDevice<Microbatches<4>>");
 };
 
-/// Of a list of several.
+/// In a list of several no strategy takes as many devices as the program is started with.
 template <bool AnyIsWorlds>
 struct ElasticTellsDevices {
   static constexpr bool value = true;
@@ -75,7 +75,7 @@ struct ElasticTellsDevices {
                 "give it to run() alone");
 };
 
-/// Of two neighbours in the list.
+/// A strategy must be able to go on where the one before it in the list stopped.
 template <class First, class Second>
 struct GoesOnAs {
   static constexpr bool value = true;

@@ -151,7 +151,8 @@ struct HybridIsSound {
   static_assert(HybridIsExact<Rounds, Reproducible>::value);
 };
 
-/// Of a DataParallel around others.
+/// If a DataParallel around others, or the one inside it, takes as many replicas as the program is
+/// started with, the other must be left out.
 template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
 struct ReplicasAreTold {
   static constexpr bool value = true;

@@ -28,14 +28,14 @@ namespace tandem {
 
 namespace detail {
 
-/// What has failed first, without what was said around it on the way: of another's failure the same
-/// in all processes.
+/// The text of the error that came first, without those that were nested around it. All processes
+/// have the same text of one failure.
 TANDEM_ONCE std::string innermost_text(std::exception const& error);
 
 }  // namespace detail
 
-/// Of a process that @p error ends. A rank's error is its own; what the others throw because of it
-/// is another's, and so is that of whoever waited in vain.
+/// The status of a process that @p error ends. The rank that failed has its own error; a rank that
+/// throws because of it, or that waited in vain, has a peer's.
 TANDEM_ONCE ExitCode exit_code_of(std::exception const& error);
 
 /// The strategy number `index`, its ranks dealt to the first `processes` of the world.

@@ -5,9 +5,8 @@
 /// bleu(): how near translations are to those of people, as WMT and sacrebleu count it.
 ///
 /// Source: Papineni, Roukos, Ward, Zhu, "BLEU", ACL 2002; Post, "A call for clarity in reporting
-/// BLEU scores", WMT 2018; the smoothing is method 3 of Chen, Cherry, WMT 2014.
-///
-/// Source: sacrebleu 2.6.0, tokenizers/tokenizer_13a.py and tokenizer_re.py
+/// BLEU scores", WMT 2018; the smoothing is method 3 of Chen, Cherry, WMT 2014. Words are cut as by
+/// sacrebleu 2.6.0, tokenizers/tokenizer_13a.py and tokenizer_re.py.
 
 #include <cmath>
 #include <concepts>

@@ -97,7 +97,7 @@ class OutputFeed {
     places_[place].scores.deliver();
   }
 
-  /// Of the device's memory.
+  /// Bytes of the device's memory.
   [[nodiscard]] std::size_t bytes() const { return outputs_.bytes() + scores_.bytes(); }
 
  private:

@@ -113,7 +113,7 @@ class InputFeed {
     return has_lengths_ ? lengths_.template as<std::int32_t>() + place : nullptr;
   }
 
-  /// Of the device's memory.
+  /// Bytes of the device's memory.
   [[nodiscard]] std::size_t bytes() const {
     std::size_t sum = samples_.bytes() + lengths_.bytes();
     for (Place const& place : places_) {
