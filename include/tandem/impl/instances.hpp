@@ -9,10 +9,13 @@
 
 #include <tandem/core/config.hpp>
 
-#if defined(TANDEM_IMPL_SRC)
-#define TANDEM_INSTANCE template
+// Whether this unit has a part of them, or only declares it: see impl/src.hpp.
+#if !defined(TANDEM_IMPL_UNIT)
+#define TANDEM_IMPL_HAS(part) 0
+#elif !defined(TANDEM_IMPL_PART)
+#define TANDEM_IMPL_HAS(part) 1
 #else
-#define TANDEM_INSTANCE extern template
+#define TANDEM_IMPL_HAS(part) (TANDEM_IMPL_PART == part)
 #endif
 
 // Portable kernels, by the type of an element.
@@ -267,11 +270,13 @@
 
 namespace tandem {
 
-TANDEM_KERNELS_OF(float)
-TANDEM_INSTANCE decltype(host::channels_last::sum<float>) host::channels_last::sum<float>;
-TANDEM_KERNELS_OF(double)
-TANDEM_OPS_OF(float)
-TANDEM_OPS_OF(double)
+// ---- part 2: memory, ranks and steps -----------------------------------------------------------
+
+#if TANDEM_IMPL_HAS(2)
+#define TANDEM_INSTANCE template
+#else
+#define TANDEM_INSTANCE extern template
+#endif
 TANDEM_MESSAGES_OF(float)
 TANDEM_MESSAGES_OF(double)
 TANDEM_RANK_OF(BasicHost<Portable, Fp32>)
@@ -292,17 +297,42 @@ TANDEM_STEPS_OF(StepBatch<float, float, float>)
 TANDEM_STEPS_OF(StepBatch<double, std::int32_t, double>)
 TANDEM_STEPS_OF(StepBatch<double, std::int32_t, std::int32_t>)
 TANDEM_STEPS_OF(StepBatch<double, float, double>)
-
 #if defined(TANDEM_ONEDNN)
-TANDEM_MEMORY_OF(BFloat16, float)
-TANDEM_ONEDNN_OPS_OF(float)
-TANDEM_ONEDNN_OPS_OF(BFloat16)
 TANDEM_MESSAGES_OF(BFloat16)
 TANDEM_RANK_OF(BasicHost<OneDnn, Fp32>)
 TANDEM_RANK_OF(BasicHost<OneDnn, Bf16>)
+TANDEM_MEMORY_OF(BFloat16, float)
+#endif
+#undef TANDEM_INSTANCE
+
+// ---- part 3: portable kernels and their ops ----------------------------------------------------
+
+#if TANDEM_IMPL_HAS(3)
+#define TANDEM_INSTANCE template
+#else
+#define TANDEM_INSTANCE extern template
+#endif
+TANDEM_KERNELS_OF(float)
+TANDEM_KERNELS_OF(double)
+TANDEM_INSTANCE decltype(host::channels_last::sum<float>) host::channels_last::sum<float>;
+TANDEM_OPS_OF(float)
+TANDEM_OPS_OF(double)
+#undef TANDEM_INSTANCE
+
+// ---- part 4: those of oneDNN -------------------------------------------------------------------
+
+#if defined(TANDEM_ONEDNN)
+#if TANDEM_IMPL_HAS(4)
+#define TANDEM_INSTANCE template
+#else
+#define TANDEM_INSTANCE extern template
+#endif
+TANDEM_ONEDNN_OPS_OF(float)
+TANDEM_ONEDNN_OPS_OF(BFloat16)
 TANDEM_CHANNELS_OF(float)
 TANDEM_CHANNELS_OF(BFloat16)
 TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last::sum<BFloat16>;
+#undef TANDEM_INSTANCE
 #endif
 
 }  // namespace tandem
@@ -317,4 +347,4 @@ TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last
 #undef TANDEM_MEMORY_OF
 #undef TANDEM_WEIGHTS_OF
 #undef TANDEM_KERNELS_OF
-#undef TANDEM_INSTANCE
+#undef TANDEM_IMPL_HAS

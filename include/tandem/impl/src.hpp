@@ -3,7 +3,9 @@
 
 /// @file
 /// The bodies of all that headers declare with TANDEM_SEPARATE_COMPILATION. One unit of a program
-/// includes this and nothing else of the library; the CMake target tandem::compiled is that unit.
+/// includes this and nothing else of the library. Or four units do, with TANDEM_IMPL_PART from 1 to
+/// 4, to be compiled at the same time: plain functions; ranks and steps; portable kernels; kernels
+/// with oneDNN. So does the CMake target tandem::compiled.
 
 #if !defined(TANDEM_SEPARATE_COMPILATION)
 #error "TANDEM_SEPARATE_COMPILATION must be defined for every file of the program, this one too"
@@ -12,7 +14,12 @@
 #error "include <tandem/impl/src.hpp> before every other header of tandem, in a file of its own"
 #include <see the error above>
 #endif
+#define TANDEM_IMPL_UNIT
+#if !defined(TANDEM_IMPL_PART)
 #define TANDEM_IMPL_SRC
+#elif TANDEM_IMPL_PART == 1
+#define TANDEM_IMPL_SRC
+#endif
 
 #include <tandem/core/letters_aside.hpp>
 
