@@ -18,178 +18,146 @@
 #define TANDEM_IMPL_HAS(part) (TANDEM_IMPL_PART == part)
 #endif
 
+// A function.
+#define TANDEM_INSTANCE_OF(...) TANDEM_INSTANCE decltype(__VA_ARGS__) __VA_ARGS__;
+
 // Portable kernels, by the type of an element.
-#define TANDEM_KERNELS_OF(T)                                                                       \
-  TANDEM_INSTANCE decltype(host::relu_forward<T>) host::relu_forward<T>;                           \
-  TANDEM_INSTANCE decltype(host::relu_gradient<T>) host::relu_gradient<T>;                         \
-  TANDEM_INSTANCE decltype(host::attention_forward<T>) host::attention_forward<T>;                 \
-  TANDEM_INSTANCE decltype(host::attention_gradient<T>) host::attention_gradient<T>;               \
-  TANDEM_INSTANCE decltype(host::attention_chunk_forward<T>) host::attention_chunk_forward<T>;     \
-  TANDEM_INSTANCE decltype(host::attention_chunk_gradient<T>) host::attention_chunk_gradient<T>;   \
-  TANDEM_INSTANCE decltype(host::attention_step<T>) host::attention_step<T>;                       \
-  TANDEM_INSTANCE decltype(host::avg_pool_forward<T>) host::avg_pool_forward<T>;                   \
-  TANDEM_INSTANCE decltype(host::avg_pool_gradient<T>) host::avg_pool_gradient<T>;                 \
-  TANDEM_INSTANCE decltype(host::additive_forward<T>) host::additive_forward<T>;                   \
-  TANDEM_INSTANCE decltype(host::additive_gradient<T>) host::additive_gradient<T>;                 \
-  TANDEM_INSTANCE decltype(host::additive_value_gradient<T>) host::additive_value_gradient<T>;     \
-  TANDEM_INSTANCE decltype(host::batch_norm_forward<T>) host::batch_norm_forward<T>;               \
-  TANDEM_INSTANCE decltype(host::batch_norm_input_gradient<T>) host::batch_norm_input_gradient<T>; \
-  TANDEM_INSTANCE decltype(host::batch_norm_parameter_gradient<T>)                                 \
-      host::batch_norm_parameter_gradient<T>;                                                      \
-  TANDEM_INSTANCE decltype(host::batch_norm_statistics<T>) host::batch_norm_statistics<T>;         \
-  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_forward<T>)                                 \
-      host::batch_norm_evaluation_forward<T>;                                                      \
-  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_input_gradient<T>)                          \
-      host::batch_norm_evaluation_input_gradient<T>;                                               \
-  TANDEM_INSTANCE decltype(host::batch_norm_evaluation_parameter_gradient<T>)                      \
-      host::batch_norm_evaluation_parameter_gradient<T>;                                           \
-  TANDEM_INSTANCE decltype(host::concat_forward<T>) host::concat_forward<T>;                       \
-  TANDEM_INSTANCE decltype(host::concat_gradient<T>) host::concat_gradient<T>;                     \
-  TANDEM_INSTANCE decltype(host::convolution_forward<T>) host::convolution_forward<T>;             \
-  TANDEM_INSTANCE decltype(host::convolution_input_gradient<T>)                                    \
-      host::convolution_input_gradient<T>;                                                         \
-  TANDEM_INSTANCE decltype(host::convolution_weight_gradient<T>)                                   \
-      host::convolution_weight_gradient<T>;                                                        \
-  TANDEM_INSTANCE decltype(host::dropout_forward<T>) host::dropout_forward<T>;                     \
-  TANDEM_INSTANCE decltype(host::dropout_gradient<T>) host::dropout_gradient<T>;                   \
-  TANDEM_INSTANCE decltype(host::drop_columns<T>) host::drop_columns<T>;                           \
-  TANDEM_INSTANCE decltype(host::fill<T>) host::fill<T>;                                           \
-  TANDEM_INSTANCE decltype(host::copy<T>) host::copy<T>;                                           \
-  TANDEM_INSTANCE decltype(host::sum<T>) host::sum<T>;                                             \
-  TANDEM_INSTANCE decltype(host::axpby<T>) host::axpby<T>;                                         \
-  TANDEM_INSTANCE decltype(host::gemm<T>) host::gemm<T>;                                           \
-  TANDEM_INSTANCE decltype(host::global_avg_pool_forward<T>) host::global_avg_pool_forward<T>;     \
-  TANDEM_INSTANCE decltype(host::global_avg_pool_gradient<T>) host::global_avg_pool_gradient<T>;   \
-  TANDEM_INSTANCE decltype(host::add_rows<T>) host::add_rows<T>;                                   \
-  TANDEM_INSTANCE decltype(host::copy_rows<T>) host::copy_rows<T>;                                 \
-  TANDEM_INSTANCE decltype(host::sum_gradient_rows<T>) host::sum_gradient_rows<T>;                 \
-  TANDEM_INSTANCE decltype(host::group_norm_weight_gradient<T>)                                    \
-      host::group_norm_weight_gradient<T>;                                                         \
-  TANDEM_INSTANCE decltype(host::linear_forward<T>) host::linear_forward<T>;                       \
-  TANDEM_INSTANCE decltype(host::linear_input_gradient<T>) host::linear_input_gradient<T>;         \
-  TANDEM_INSTANCE decltype(host::linear_weight_gradient<T>) host::linear_weight_gradient<T>;       \
-  TANDEM_INSTANCE decltype(host::add_map_bias<T>) host::add_map_bias<T>;                           \
-  TANDEM_INSTANCE decltype(host::map_bias_gradient<T>) host::map_bias_gradient<T>;                 \
-  TANDEM_INSTANCE decltype(host::max_pool_forward<T>) host::max_pool_forward<T>;                   \
-  TANDEM_INSTANCE decltype(host::max_pool_gradient<T>) host::max_pool_gradient<T>;                 \
-  TANDEM_INSTANCE decltype(host::product_forward<T>) host::product_forward<T>;                     \
-  TANDEM_INSTANCE decltype(host::product_gradient<T>) host::product_gradient<T>;                   \
-  TANDEM_INSTANCE decltype(host::rows_to_times<T>) host::rows_to_times<T>;                         \
-  TANDEM_INSTANCE decltype(host::add_state_gradient<T>) host::add_state_gradient<T>;               \
-  TANDEM_INSTANCE decltype(host::lstm_row<T>) host::lstm_row<T>;                                   \
-  TANDEM_INSTANCE decltype(host::lstm_row_gradient<T>) host::lstm_row_gradient<T>;                 \
-  TANDEM_INSTANCE decltype(host::gru_row<T>) host::gru_row<T>;                                     \
-  TANDEM_INSTANCE decltype(host::gru_row_gradient<T>) host::gru_row_gradient<T>;                   \
-  TANDEM_INSTANCE decltype(host::rotate<T>) host::rotate<T>;                                       \
-  TANDEM_INSTANCE decltype(host::swiglu_forward<T>) host::swiglu_forward<T>;                       \
-  TANDEM_INSTANCE decltype(host::swiglu_gradient<T>) host::swiglu_gradient<T>;                     \
-  TANDEM_INSTANCE decltype(host::softmax_forward<T>) host::softmax_forward<T>;                     \
-  TANDEM_INSTANCE decltype(host::softmax_gradient<T>) host::softmax_gradient<T>;                   \
-  TANDEM_INSTANCE decltype(host::softmax_cross_entropy_forward<T>)                                 \
-      host::softmax_cross_entropy_forward<T>;                                                      \
-  TANDEM_INSTANCE decltype(host::softmax_cross_entropy_gradient<T>)                                \
-      host::softmax_cross_entropy_gradient<T>;                                                     \
-  TANDEM_INSTANCE decltype(host::subsample_forward<T>) host::subsample_forward<T>;                 \
-  TANDEM_INSTANCE decltype(host::subsample_gradient<T>) host::subsample_gradient<T>;               \
-  TANDEM_INSTANCE decltype(host::batch_norm_local_sums<T>) host::batch_norm_local_sums<T>;         \
-  TANDEM_INSTANCE decltype(host::batch_norm_local_gradient_sums<T>)                                \
-      host::batch_norm_local_gradient_sums<T>;                                                     \
-  TANDEM_INSTANCE decltype(host::batch_norm_joint_input_gradient<T>)                               \
-      host::batch_norm_joint_input_gradient<T>;                                                    \
-  TANDEM_INSTANCE decltype(host::last_row_forward<T>) host::last_row_forward<T>;                   \
-  TANDEM_INSTANCE decltype(host::mean_over_time_forward<T>) host::mean_over_time_forward<T>;       \
-  TANDEM_INSTANCE decltype(host::vocabulary_rows<T>) host::vocabulary_rows<T>;                     \
-  TANDEM_INSTANCE decltype(host::all_finite<T>) host::all_finite<T>;                               \
-  TANDEM_INSTANCE decltype(host::embedding_forward<T, T>) host::embedding_forward<T, T>;           \
-  TANDEM_INSTANCE decltype(host::embedding_gradient<T, T>) host::embedding_gradient<T, T>;         \
-  TANDEM_INSTANCE decltype(host::positions_forward<T, T>) host::positions_forward<T, T>;           \
-  TANDEM_INSTANCE decltype(host::positions_gradient<T, T>) host::positions_gradient<T, T>;         \
-  TANDEM_INSTANCE decltype(host::embedding_gradient_rows<T, T>)                                    \
-      host::embedding_gradient_rows<T, T>;                                                         \
-  TANDEM_INSTANCE decltype(host::group_norm_forward<T, T>) host::group_norm_forward<T, T>;         \
-  TANDEM_INSTANCE decltype(host::group_norm_gradient<T, T>) host::group_norm_gradient<T, T>;       \
-  TANDEM_INSTANCE decltype(host::gather_sample<T, T>) host::gather_sample<T, T>;                   \
-  TANDEM_INSTANCE decltype(host::target_logits<T, T>) host::target_logits<T, T>;                   \
-  TANDEM_INSTANCE decltype(host::add_target_input_gradient<T, T>)                                  \
-      host::add_target_input_gradient<T, T>;                                                       \
-  TANDEM_INSTANCE decltype(host::spread_sample<T, T>) host::spread_sample<T, T>;                   \
-  TANDEM_INSTANCE decltype(host::spread_sample_rows<T, T>) host::spread_sample_rows<T, T>;         \
-  TANDEM_INSTANCE decltype(host::norm_forward<true, T, T>) host::norm_forward<true, T, T>;         \
-  TANDEM_INSTANCE decltype(host::norm_forward<false, T, T>) host::norm_forward<false, T, T>;       \
-  TANDEM_INSTANCE decltype(host::norm_gradient<true, T, T>) host::norm_gradient<true, T, T>;       \
-  TANDEM_INSTANCE decltype(host::norm_gradient<false, T, T>) host::norm_gradient<false, T, T>;     \
-  TANDEM_INSTANCE decltype(host::update<T, SgdUpdate<T>>) host::update<T, SgdUpdate<T>>;           \
-  TANDEM_INSTANCE decltype(host::update<T, AdamUpdate<T>>) host::update<T, AdamUpdate<T>>;         \
-  TANDEM_INSTANCE decltype(host::update<T, AverageUpdate<T, 2>>)                                   \
-      host::update<T, AverageUpdate<T, 2>>;
+#define TANDEM_KERNELS_OF(T)                                            \
+  TANDEM_INSTANCE_OF(host::relu_forward<T>)                             \
+  TANDEM_INSTANCE_OF(host::relu_gradient<T>)                            \
+  TANDEM_INSTANCE_OF(host::attention_forward<T>)                        \
+  TANDEM_INSTANCE_OF(host::attention_gradient<T>)                       \
+  TANDEM_INSTANCE_OF(host::attention_chunk_forward<T>)                  \
+  TANDEM_INSTANCE_OF(host::attention_chunk_gradient<T>)                 \
+  TANDEM_INSTANCE_OF(host::attention_step<T>)                           \
+  TANDEM_INSTANCE_OF(host::avg_pool_forward<T>)                         \
+  TANDEM_INSTANCE_OF(host::avg_pool_gradient<T>)                        \
+  TANDEM_INSTANCE_OF(host::additive_forward<T>)                         \
+  TANDEM_INSTANCE_OF(host::additive_gradient<T>)                        \
+  TANDEM_INSTANCE_OF(host::additive_value_gradient<T>)                  \
+  TANDEM_INSTANCE_OF(host::batch_norm_forward<T>)                       \
+  TANDEM_INSTANCE_OF(host::batch_norm_input_gradient<T>)                \
+  TANDEM_INSTANCE_OF(host::batch_norm_parameter_gradient<T>)            \
+  TANDEM_INSTANCE_OF(host::batch_norm_statistics<T>)                    \
+  TANDEM_INSTANCE_OF(host::batch_norm_evaluation_forward<T>)            \
+  TANDEM_INSTANCE_OF(host::batch_norm_evaluation_input_gradient<T>)     \
+  TANDEM_INSTANCE_OF(host::batch_norm_evaluation_parameter_gradient<T>) \
+  TANDEM_INSTANCE_OF(host::concat_forward<T>)                           \
+  TANDEM_INSTANCE_OF(host::concat_gradient<T>)                          \
+  TANDEM_INSTANCE_OF(host::convolution_forward<T>)                      \
+  TANDEM_INSTANCE_OF(host::convolution_input_gradient<T>)               \
+  TANDEM_INSTANCE_OF(host::convolution_weight_gradient<T>)              \
+  TANDEM_INSTANCE_OF(host::dropout_forward<T>)                          \
+  TANDEM_INSTANCE_OF(host::dropout_gradient<T>)                         \
+  TANDEM_INSTANCE_OF(host::drop_columns<T>)                             \
+  TANDEM_INSTANCE_OF(host::fill<T>)                                     \
+  TANDEM_INSTANCE_OF(host::copy<T>)                                     \
+  TANDEM_INSTANCE_OF(host::sum<T>)                                      \
+  TANDEM_INSTANCE_OF(host::axpby<T>)                                    \
+  TANDEM_INSTANCE_OF(host::gemm<T>)                                     \
+  TANDEM_INSTANCE_OF(host::global_avg_pool_forward<T>)                  \
+  TANDEM_INSTANCE_OF(host::global_avg_pool_gradient<T>)                 \
+  TANDEM_INSTANCE_OF(host::add_rows<T>)                                 \
+  TANDEM_INSTANCE_OF(host::copy_rows<T>)                                \
+  TANDEM_INSTANCE_OF(host::sum_gradient_rows<T>)                        \
+  TANDEM_INSTANCE_OF(host::group_norm_weight_gradient<T>)               \
+  TANDEM_INSTANCE_OF(host::linear_forward<T>)                           \
+  TANDEM_INSTANCE_OF(host::linear_input_gradient<T>)                    \
+  TANDEM_INSTANCE_OF(host::linear_weight_gradient<T>)                   \
+  TANDEM_INSTANCE_OF(host::add_map_bias<T>)                             \
+  TANDEM_INSTANCE_OF(host::map_bias_gradient<T>)                        \
+  TANDEM_INSTANCE_OF(host::max_pool_forward<T>)                         \
+  TANDEM_INSTANCE_OF(host::max_pool_gradient<T>)                        \
+  TANDEM_INSTANCE_OF(host::product_forward<T>)                          \
+  TANDEM_INSTANCE_OF(host::product_gradient<T>)                         \
+  TANDEM_INSTANCE_OF(host::rows_to_times<T>)                            \
+  TANDEM_INSTANCE_OF(host::add_state_gradient<T>)                       \
+  TANDEM_INSTANCE_OF(host::lstm_row<T>)                                 \
+  TANDEM_INSTANCE_OF(host::lstm_row_gradient<T>)                        \
+  TANDEM_INSTANCE_OF(host::gru_row<T>)                                  \
+  TANDEM_INSTANCE_OF(host::gru_row_gradient<T>)                         \
+  TANDEM_INSTANCE_OF(host::rotate<T>)                                   \
+  TANDEM_INSTANCE_OF(host::swiglu_forward<T>)                           \
+  TANDEM_INSTANCE_OF(host::swiglu_gradient<T>)                          \
+  TANDEM_INSTANCE_OF(host::softmax_forward<T>)                          \
+  TANDEM_INSTANCE_OF(host::softmax_gradient<T>)                         \
+  TANDEM_INSTANCE_OF(host::softmax_cross_entropy_forward<T>)            \
+  TANDEM_INSTANCE_OF(host::softmax_cross_entropy_gradient<T>)           \
+  TANDEM_INSTANCE_OF(host::subsample_forward<T>)                        \
+  TANDEM_INSTANCE_OF(host::subsample_gradient<T>)                       \
+  TANDEM_INSTANCE_OF(host::batch_norm_local_sums<T>)                    \
+  TANDEM_INSTANCE_OF(host::batch_norm_local_gradient_sums<T>)           \
+  TANDEM_INSTANCE_OF(host::batch_norm_joint_input_gradient<T>)          \
+  TANDEM_INSTANCE_OF(host::last_row_forward<T>)                         \
+  TANDEM_INSTANCE_OF(host::mean_over_time_forward<T>)                   \
+  TANDEM_INSTANCE_OF(host::vocabulary_rows<T>)                          \
+  TANDEM_INSTANCE_OF(host::all_finite<T>)                               \
+  TANDEM_INSTANCE_OF(host::embedding_forward<T, T>)                     \
+  TANDEM_INSTANCE_OF(host::embedding_gradient<T, T>)                    \
+  TANDEM_INSTANCE_OF(host::positions_forward<T, T>)                     \
+  TANDEM_INSTANCE_OF(host::positions_gradient<T, T>)                    \
+  TANDEM_INSTANCE_OF(host::embedding_gradient_rows<T, T>)               \
+  TANDEM_INSTANCE_OF(host::group_norm_forward<T, T>)                    \
+  TANDEM_INSTANCE_OF(host::group_norm_gradient<T, T>)                   \
+  TANDEM_INSTANCE_OF(host::gather_sample<T, T>)                         \
+  TANDEM_INSTANCE_OF(host::target_logits<T, T>)                         \
+  TANDEM_INSTANCE_OF(host::add_target_input_gradient<T, T>)             \
+  TANDEM_INSTANCE_OF(host::spread_sample<T, T>)                         \
+  TANDEM_INSTANCE_OF(host::spread_sample_rows<T, T>)                    \
+  TANDEM_INSTANCE_OF(host::norm_forward<true, T, T>)                    \
+  TANDEM_INSTANCE_OF(host::norm_forward<false, T, T>)                   \
+  TANDEM_INSTANCE_OF(host::norm_gradient<true, T, T>)                   \
+  TANDEM_INSTANCE_OF(host::norm_gradient<false, T, T>)                  \
+  TANDEM_INSTANCE_OF(host::update<T, SgdUpdate<T>>)                     \
+  TANDEM_INSTANCE_OF(host::update<T, AdamUpdate<T>>)                    \
+  TANDEM_INSTANCE_OF(host::update<T, AverageUpdate<T, 2>>)
 
 // Tensors of a checkpoint and sums over ranks, by the type of weights.
-#define TANDEM_WEIGHTS_OF(P)                                                                     \
-  TANDEM_INSTANCE decltype(detail::all_checkpoint_tensors<P>) detail::all_checkpoint_tensors<P>; \
-  TANDEM_INSTANCE decltype(detail::checkpoint_tensors<P>) detail::checkpoint_tensors<P>;         \
-  TANDEM_INSTANCE decltype(detail::average_tensors<P>) detail::average_tensors<P>;               \
-  TANDEM_INSTANCE decltype(detail::named_parameters<P>) detail::named_parameters<P>;             \
-  TANDEM_INSTANCE decltype(read_parameters<P>) read_parameters<P>;                               \
-  TANDEM_INSTANCE decltype(detail::read_model<P>) detail::read_model<P>;                         \
-  TANDEM_INSTANCE decltype(detail::take_plan<P>) detail::take_plan<P>;                           \
-  TANDEM_INSTANCE class ParametersElsewhere<P>;                                                  \
-  TANDEM_INSTANCE struct LoadedCheckpoint<P>;                                                    \
-  TANDEM_INSTANCE decltype(initialize<P>) initialize<P>;                                         \
-  TANDEM_INSTANCE decltype(reduce_in_tree<P, Sum>) reduce_in_tree<P, Sum>;
+#define TANDEM_WEIGHTS_OF(P)                            \
+  TANDEM_INSTANCE_OF(detail::all_checkpoint_tensors<P>) \
+  TANDEM_INSTANCE_OF(detail::checkpoint_tensors<P>)     \
+  TANDEM_INSTANCE_OF(detail::average_tensors<P>)        \
+  TANDEM_INSTANCE_OF(detail::named_parameters<P>)       \
+  TANDEM_INSTANCE_OF(read_parameters<P>)                \
+  TANDEM_INSTANCE_OF(detail::read_model<P>)             \
+  TANDEM_INSTANCE_OF(detail::take_plan<P>)              \
+  TANDEM_INSTANCE class ParametersElsewhere<P>;         \
+  TANDEM_INSTANCE struct LoadedCheckpoint<P>;           \
+  TANDEM_INSTANCE_OF(initialize<P>)                     \
+  TANDEM_INSTANCE_OF(reduce_in_tree<P, Sum>)
 
 // A device's memory, by the types of an element and of weights.
 #define TANDEM_MEMORY_OF(T, P) TANDEM_INSTANCE class OperandTables<T, P>;
 
 // Kernels on images whose channels are next to each other.
-#define TANDEM_CHANNELS_OF(T)                                                        \
-  TANDEM_INSTANCE decltype(host::channels_last::attention_forward<T>)                \
-      host::channels_last::attention_forward<T>;                                     \
-  TANDEM_INSTANCE decltype(host::channels_last::attention_gradient<T>)               \
-      host::channels_last::attention_gradient<T>;                                    \
-  TANDEM_INSTANCE decltype(host::channels_last::avg_pool_forward<T>)                 \
-      host::channels_last::avg_pool_forward<T>;                                      \
-  TANDEM_INSTANCE decltype(host::channels_last::avg_pool_gradient<T>)                \
-      host::channels_last::avg_pool_gradient<T>;                                     \
-  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_moments<T>)               \
-      host::channels_last::batch_norm_moments<T>;                                    \
-  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_apply<T>)                 \
-      host::channels_last::batch_norm_apply<T>;                                      \
-  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_gradient_sums<T>)         \
-      host::channels_last::batch_norm_gradient_sums<T>;                              \
-  TANDEM_INSTANCE decltype(host::channels_last::batch_norm_input_gradient<T>)        \
-      host::channels_last::batch_norm_input_gradient<T>;                             \
-  TANDEM_INSTANCE decltype(host::channels_last::concat_forward<T>)                   \
-      host::channels_last::concat_forward<T>;                                        \
-  TANDEM_INSTANCE decltype(host::channels_last::concat_gradient<T>)                  \
-      host::channels_last::concat_gradient<T>;                                       \
-  TANDEM_INSTANCE decltype(host::channels_last::dropout_forward<T>)                  \
-      host::channels_last::dropout_forward<T>;                                       \
-  TANDEM_INSTANCE decltype(host::channels_last::dropout_gradient<T>)                 \
-      host::channels_last::dropout_gradient<T>;                                      \
-  TANDEM_INSTANCE decltype(host::channels_last::relu_forward<T>)                     \
-      host::channels_last::relu_forward<T>;                                          \
-  TANDEM_INSTANCE decltype(host::channels_last::relu_gradient<T>)                    \
-      host::channels_last::relu_gradient<T>;                                         \
-  TANDEM_INSTANCE decltype(host::channels_last::global_avg_pool_forward<T>)          \
-      host::channels_last::global_avg_pool_forward<T>;                               \
-  TANDEM_INSTANCE decltype(host::channels_last::global_avg_pool_gradient<T>)         \
-      host::channels_last::global_avg_pool_gradient<T>;                              \
-  TANDEM_INSTANCE decltype(host::channels_last::add_row_bias<T>)                     \
-      host::channels_last::add_row_bias<T>;                                          \
-  TANDEM_INSTANCE decltype(host::channels_last::subsample_forward<T>)                \
-      host::channels_last::subsample_forward<T>;                                     \
-  TANDEM_INSTANCE decltype(host::channels_last::subsample_gradient<T>)               \
-      host::channels_last::subsample_gradient<T>;                                    \
-  TANDEM_INSTANCE decltype(host::channels_last::vocabulary_rows<T>)                  \
-      host::channels_last::vocabulary_rows<T>;                                       \
-  TANDEM_INSTANCE decltype(host::channels_last::max_pool_forward<T, unsigned char>)  \
-      host::channels_last::max_pool_forward<T, unsigned char>;                       \
-  TANDEM_INSTANCE decltype(host::channels_last::max_pool_forward<T, int>)            \
-      host::channels_last::max_pool_forward<T, int>;                                 \
-  TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, unsigned char>) \
-      host::channels_last::max_pool_gradient<T, unsigned char>;                      \
-  TANDEM_INSTANCE decltype(host::channels_last::max_pool_gradient<T, int>)           \
-      host::channels_last::max_pool_gradient<T, int>;
+#define TANDEM_CHANNELS_OF(T)                                                  \
+  TANDEM_INSTANCE_OF(host::channels_last::attention_forward<T>)                \
+  TANDEM_INSTANCE_OF(host::channels_last::attention_gradient<T>)               \
+  TANDEM_INSTANCE_OF(host::channels_last::avg_pool_forward<T>)                 \
+  TANDEM_INSTANCE_OF(host::channels_last::avg_pool_gradient<T>)                \
+  TANDEM_INSTANCE_OF(host::channels_last::batch_norm_moments<T>)               \
+  TANDEM_INSTANCE_OF(host::channels_last::batch_norm_apply<T>)                 \
+  TANDEM_INSTANCE_OF(host::channels_last::batch_norm_gradient_sums<T>)         \
+  TANDEM_INSTANCE_OF(host::channels_last::batch_norm_input_gradient<T>)        \
+  TANDEM_INSTANCE_OF(host::channels_last::concat_forward<T>)                   \
+  TANDEM_INSTANCE_OF(host::channels_last::concat_gradient<T>)                  \
+  TANDEM_INSTANCE_OF(host::channels_last::dropout_forward<T>)                  \
+  TANDEM_INSTANCE_OF(host::channels_last::dropout_gradient<T>)                 \
+  TANDEM_INSTANCE_OF(host::channels_last::relu_forward<T>)                     \
+  TANDEM_INSTANCE_OF(host::channels_last::relu_gradient<T>)                    \
+  TANDEM_INSTANCE_OF(host::channels_last::global_avg_pool_forward<T>)          \
+  TANDEM_INSTANCE_OF(host::channels_last::global_avg_pool_gradient<T>)         \
+  TANDEM_INSTANCE_OF(host::channels_last::add_row_bias<T>)                     \
+  TANDEM_INSTANCE_OF(host::channels_last::subsample_forward<T>)                \
+  TANDEM_INSTANCE_OF(host::channels_last::subsample_gradient<T>)               \
+  TANDEM_INSTANCE_OF(host::channels_last::vocabulary_rows<T>)                  \
+  TANDEM_INSTANCE_OF(host::channels_last::convert<float, T>)                   \
+  TANDEM_INSTANCE_OF(host::channels_last::to_channels_last<float, T>)          \
+  TANDEM_INSTANCE_OF(host::channels_last::from_channels_last<T, float>)        \
+  TANDEM_INSTANCE_OF(host::channels_last::max_pool_forward<T, unsigned char>)  \
+  TANDEM_INSTANCE_OF(host::channels_last::max_pool_forward<T, int>)            \
+  TANDEM_INSTANCE_OF(host::channels_last::max_pool_gradient<T, unsigned char>) \
+  TANDEM_INSTANCE_OF(host::channels_last::max_pool_gradient<T, int>)
 
 // Ops of the portable kernels, then of oneDNN.
 #define TANDEM_OPS_OF(T)                                \
@@ -204,6 +172,7 @@
   TANDEM_INSTANCE class host::AttentionOp<T, T, host::AttentionByRow<T>>;
 
 #define TANDEM_ONEDNN_OPS_OF(T)                          \
+  TANDEM_INSTANCE_OF(onednn::column_sum<T>)              \
   TANDEM_INSTANCE class onednn::ConvolutionOp<T, false>; \
   TANDEM_INSTANCE class onednn::ConvolutionOp<T, true>;  \
   TANDEM_INSTANCE class onednn::LinearOp<T, false>;      \
@@ -239,9 +208,9 @@
   TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
                                           GradientWay{.sums = true}>;                              \
   TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
-  TANDEM_INSTANCE decltype(make_ops<__VA_ARGS__>) make_ops<__VA_ARGS__>;                           \
+  TANDEM_INSTANCE_OF(make_ops<__VA_ARGS__>)                                                        \
   TANDEM_INSTANCE class NodePasses<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE decltype(op_needs<__VA_ARGS__>) op_needs<__VA_ARGS__>;                           \
+  TANDEM_INSTANCE_OF(op_needs<__VA_ARGS__>)                                                        \
   TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
   TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
   TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \
@@ -314,7 +283,7 @@ TANDEM_MEMORY_OF(BFloat16, float)
 #endif
 TANDEM_KERNELS_OF(float)
 TANDEM_KERNELS_OF(double)
-TANDEM_INSTANCE decltype(host::channels_last::sum<float>) host::channels_last::sum<float>;
+TANDEM_INSTANCE_OF(host::channels_last::sum<float>)
 TANDEM_OPS_OF(float)
 TANDEM_OPS_OF(double)
 #undef TANDEM_INSTANCE
@@ -331,7 +300,7 @@ TANDEM_ONEDNN_OPS_OF(float)
 TANDEM_ONEDNN_OPS_OF(BFloat16)
 TANDEM_CHANNELS_OF(float)
 TANDEM_CHANNELS_OF(BFloat16)
-TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last::sum<BFloat16>;
+TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_INSTANCE
 #endif
 
@@ -347,4 +316,5 @@ TANDEM_INSTANCE decltype(host::channels_last::sum<BFloat16>) host::channels_last
 #undef TANDEM_MEMORY_OF
 #undef TANDEM_WEIGHTS_OF
 #undef TANDEM_KERNELS_OF
+#undef TANDEM_INSTANCE_OF
 #undef TANDEM_IMPL_HAS
