@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Writes words to learn a language model from (docs/sequences.md): the GNU Collaborative International Dictionary of
+# Writes words to learn a language model from (docs/recurrent.md): the GNU Collaborative International Dictionary of
 # English, an entry a line, in small letters, a blank between words and marks, numbers as "N":
 #   examples/words.sh [FOLDER]
 # train.words, and valid.words with each 20th entry, into FOLDER, by default build/words. It installs nothing: where Debian's

@@ -1,7 +1,7 @@
 // Draws every strategy of the library: who holds what, and what it does when.
 //   strategy_drawings FOLDER           writes FOLDER/<name>.svg
 //   strategy_drawings --check FOLDER   says which of them are not what would be written
-// The pictures of docs/strategies.md are made by it.
+// It makes the pictures of the strategies' pages.
 
 #include <cstdio>
 #include <fstream>

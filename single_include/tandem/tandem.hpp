@@ -2258,7 +2258,7 @@ TANDEM_ONCE std::string untied_name(GraphView network, int p) {
 /// Averaging, the value that they are lowered to.
 ///
 /// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
-/// batch. Where rules differ in what they give: docs/strategies.md.
+/// batch. docs/cross_model.md compares the rules.
 
 namespace tandem {
 
@@ -2387,9 +2387,9 @@ struct Overlapped {
 /// @file
 /// Asynchrony: how an asynchronous pipeline trains, as a value.
 ///
-/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
-/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
-/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
+/// The microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k
+/// of p does F(g), and then, if g - delay(k) is one, B(g - delay(k)). After the last B of a step
+/// comes its update. A gradient is therefore late; docs/asynchronous.md has each rule's equation.
 
 namespace tandem {
 
@@ -34185,7 +34185,7 @@ struct Body
 /// Top-level parts, as Split counts them: the words, a dropout, each LSTM with its dropout, the
 /// criterion.
 /// The loss is PerSample, the mean over words times 20, as the source has it; the rest of its
-/// recipe is the trainer's (docs/sequences.md#training-as-gnmt-and-biglstm-were): Adagrad of 0.2
+/// recipe is the trainer's (docs/recurrent.md#training-as-gnmt-and-biglstm-were): Adagrad of 0.2
 /// without epsilon, from an accumulator of 1; gradients of the words' matrix, "0.*", times the
 /// batch; those of the LSTMs, "2.*", clipped at 10, BIGLSTM's at 1; an average
 /// of their weights, 0.999, for evaluation.
@@ -50803,9 +50803,9 @@ struct PipelineModel<Schedule, Microbatches, How, Chunks> : OneDeviceModel<Micro
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
 ///
-/// How: Split<a>, Split<b>, … or Auto<Parts>. Options behind it: Reproducible, Checkpoint,
-/// BucketBytes; before it Chunks<K>. The same losses and parameters as one device with
-/// Microbatches<Count>. docs/strategies.md has idle times and memory. The primary template is the
+/// How: Split<a>, Split<b>, … or Auto<Parts>. Options after it: Reproducible, Checkpoint,
+/// BucketBytes; before it: Chunks<K>. Losses and parameters are those of one device with
+/// Microbatches<Count>. docs/pipelines.md has idle times and memory. The primary template is the
 /// error path.
 template <class Schedule, int Count, class... Arguments>
 struct Pipeline : detail::NoModel {

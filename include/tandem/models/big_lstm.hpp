@@ -125,7 +125,7 @@ struct Body
 /// Top-level parts, as Split counts them: the words, a dropout, each LSTM with its dropout, the
 /// criterion.
 /// The loss is PerSample, the mean over words times 20, as the source has it; the rest of its
-/// recipe is the trainer's (docs/sequences.md#training-as-gnmt-and-biglstm-were): Adagrad of 0.2
+/// recipe is the trainer's (docs/recurrent.md#training-as-gnmt-and-biglstm-were): Adagrad of 0.2
 /// without epsilon, from an accumulator of 1; gradients of the words' matrix, "0.*", times the
 /// batch; those of the LSTMs, "2.*", clipped at 10, BIGLSTM's at 1; an average
 /// of their weights, 0.999, for evaluation.

@@ -4,9 +4,9 @@
 /// @file
 /// Asynchrony: how an asynchronous pipeline trains, as a value.
 ///
-/// Microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k of p
-/// does F(g), and then, if g - delay(k) is one, B(g - delay(k)); behind the last B of a step stands
-/// its update. So a gradient is late: docs/strategies.md has each rule as an equation.
+/// The microbatches of all steps are numbered through: step t has g = t m, …, t m + m - 1. Stage k
+/// of p does F(g), and then, if g - delay(k) is one, B(g - delay(k)). After the last B of a step
+/// comes its update. A gradient is therefore late; docs/asynchronous.md has each rule's equation.
 
 #include <cstdint>
 

@@ -6,7 +6,7 @@
 /// Averaging, the value that they are lowered to.
 ///
 /// x and y are the two models' weights, g_x and g_y the mean gradients over their halves of the
-/// batch. Where rules differ in what they give: docs/strategies.md.
+/// batch. docs/cross_model.md compares the rules.
 
 #include <concepts>
 #include <cstdint>

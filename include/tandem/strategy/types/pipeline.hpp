@@ -53,9 +53,9 @@ struct PipelineModel<Schedule, Microbatches, How, Chunks> : OneDeviceModel<Micro
 ///   device 0 | F0 F1 F2 B0 F3 B1 B2 B3     Pipeline<OneFOneB, 4, Split<a>, Split<b>, Split<c>>
 ///   device 1 |    F0 F1 B0 F2 B1 F3 B2 B3
 ///
-/// How: Split<a>, Split<b>, … or Auto<Parts>. Options behind it: Reproducible, Checkpoint,
-/// BucketBytes; before it Chunks<K>. The same losses and parameters as one device with
-/// Microbatches<Count>. docs/strategies.md has idle times and memory. The primary template is the
+/// How: Split<a>, Split<b>, … or Auto<Parts>. Options after it: Reproducible, Checkpoint,
+/// BucketBytes; before it: Chunks<K>. Losses and parameters are those of one device with
+/// Microbatches<Count>. docs/pipelines.md has idle times and memory. The primary template is the
 /// error path.
 template <class Schedule, int Count, class... Arguments>
 struct Pipeline : detail::NoModel {
