@@ -35,7 +35,7 @@ std::string mebibytes() {
          " " + rounded(of.parameters + of.gradients + of.optimizer_state);
 }
 
-TEST_CASE("what eight replicas have of GPT-2 small: the table of docs/strategies.md") {
+TEST_CASE("what eight replicas have of GPT-2 small: the table of docs/data_parallel.md") {
   CHECK(mebibytes() == "622 622 1244 2488");
   CHECK(mebibytes<ShardedState>() == "622 622 155 1399");
   CHECK(mebibytes<ShardedGradients>() == "622 378 155 1156");
