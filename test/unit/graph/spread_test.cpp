@@ -132,8 +132,8 @@ struct Worded {
 template <class Net, int N, int Own = 1>
 constexpr auto const& dealt = DealtOut<Net, N, Own>::graph;
 
-// The table of docs/tensor_parallel.md: pairs, per mille of the multiply-accumulates, elements added
-// up.
+// The table of docs/tensor_parallel.md: pairs, per mille of the multiply-accumulates, elements
+// added up.
 template <class Net>
 constexpr bool is_shared(int of_pairs, int share, std::int64_t forward, std::int64_t backward) {
   SpreadVolume const volume = spread_volume(dealt<Net, 2>);
