@@ -75217,7 +75217,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 ///
 /// With other types a unit that needs them compiles them itself.
 
-// Whether this unit has a part of them, or only declares it: see impl/src.hpp.
+// Whether this unit instantiates a part, or only declares it. impl/src.hpp lists the parts.
 #if !defined(TANDEM_IMPL_UNIT)
 #define TANDEM_IMPL_HAS(part) 0
 #elif !defined(TANDEM_IMPL_PART)
@@ -75226,7 +75226,7 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #define TANDEM_IMPL_HAS(part) (TANDEM_IMPL_PART == part)
 #endif
 
-// A function.
+// Instantiates or declares one function template.
 #define TANDEM_INSTANCE_OF(...) TANDEM_INSTANCE decltype(__VA_ARGS__) __VA_ARGS__;
 
 // Portable kernels, by the type of an element.

@@ -22,6 +22,7 @@ CALL = HEADER + "int main() { return static_cast<int>(tandem::crc32c({}) & 1); }
 SENTENCES = [
     ([], "#include <tandem/impl/src.hpp>\n", "TANDEM_SEPARATE_COMPILATION must be defined for every file of the program"),
     (["-DTANDEM_SEPARATE_COMPILATION"], HEADER + "#include <tandem/impl/src.hpp>\n", "before every other header of tandem"),
+    (["-DTANDEM_SEPARATE_COMPILATION", "-DTANDEM_IMPL_PART=5"], "#include <tandem/impl/src.hpp>\n", "TANDEM_IMPL_PART is 1, 2, 3 or 4"),
 ]
 
 

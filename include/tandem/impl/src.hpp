@@ -3,9 +3,10 @@
 
 /// @file
 /// The bodies of all that headers declare with TANDEM_SEPARATE_COMPILATION. One unit of a program
-/// includes this and nothing else of the library. Or four units do, with TANDEM_IMPL_PART from 1 to
-/// 4, to be compiled at the same time: plain functions; ranks and steps; portable kernels; kernels
-/// with oneDNN. So does the CMake target tandem::compiled.
+/// includes this header and nothing else of the library. Four units may divide the bodies, to be
+/// compiled at the same time. Each defines TANDEM_IMPL_PART first: 1 for plain functions, 2 for
+/// ranks and steps, 3 for portable kernels, 4 for kernels with oneDNN. The CMake target
+/// tandem::compiled consists of these four units.
 
 #if !defined(TANDEM_SEPARATE_COMPILATION)
 #error "TANDEM_SEPARATE_COMPILATION must be defined for every file of the program, this one too"
@@ -19,6 +20,9 @@
 #define TANDEM_IMPL_SRC
 #elif TANDEM_IMPL_PART == 1
 #define TANDEM_IMPL_SRC
+#elif TANDEM_IMPL_PART < 1 || TANDEM_IMPL_PART > 4
+#error "TANDEM_IMPL_PART is 1, 2, 3 or 4: four units, one of each"
+#include <see the error above>
 #endif
 
 #include <tandem/core/letters_aside.hpp>
