@@ -19,6 +19,9 @@
 #include <tandem/comm/mpi/world.hpp>
 #include <tandem/tandem.hpp>
 #include <tandem/train/options/mpi/over_mpi.hpp>
+#if defined(TANDEM_SEPARATE_COMPILATION)
+#include <tandem/impl/rank_parts.hpp>
+#endif
 
 #include <tandem/core/letters_back.hpp>
 

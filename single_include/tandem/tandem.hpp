@@ -7951,9 +7951,12 @@ struct DeviceTables {
   bool sharded_parameters;
   bool has_twins;
   bool has_tiles;
-  bool recomputes;  ///< segments of nodes
-  bool ties_cross;  ///< devices share a parameter
-  bool has_input;   ///< of the network
+  bool sequence_rows;   ///< each rank has its rows between layers that ranks share
+  bool stateful;        ///< steps hand states on
+  bool post_validated;  ///< ranks go on before an update is known to be right
+  bool recomputes;      ///< segments of nodes
+  bool ties_cross;      ///< devices share a parameter
+  bool has_input;       ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
@@ -8033,6 +8036,9 @@ inline constexpr DeviceTables device_tables{
     .sharded_parameters = Program::sharded_parameters,
     .has_twins = Device::has_twins,
     .has_tiles = Program::has_tiles,
+    .sequence_rows = Program::sequence_rows,
+    .stateful = Program::stateful,
+    .post_validated = Program::post_validated,
     .recomputes = Program::checkpoint.every != 0,
     .ties_cross = Program::ties.crosses(),
     .has_input = Device::has_input,
@@ -9355,11 +9361,6 @@ TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const
 /// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
 /// at once and kept together. UndoCopy: what they change, as it was before.
 
-// ---- tandem/engine/links/model_exchange.hpp
-
-/// @file
-/// ModelExchange: how the ranks that have the same parts of two models average them.
-
 // ---- tandem/comm/reduction.hpp
 
 /// @file
@@ -9407,6 +9408,11 @@ struct Max {
 
 }  // namespace tandem
 
+// ---- tandem/engine/links/model_exchange.hpp
+
+/// @file
+/// ModelExchange: how the ranks that have the same parts of two models average them.
+
 // ---- tandem/engine/memory/parameter_memory.hpp
 
 /// @file
@@ -9426,29 +9432,31 @@ struct NoPart {
 
   NoPart(auto const&... /*arguments*/) {}
 
-  static void add(auto const&... /*arguments*/) {}
   static void add_up(auto const&... /*arguments*/) {}
   static void arrive(auto const&... /*arguments*/) {}
   static void await(auto const&... /*arguments*/) {}
   static void await_all(auto const&... /*arguments*/) {}
   static void begin(auto const&... /*arguments*/) {}
-  static void begin_scatter(auto const&... /*arguments*/) {}
+  static void begin_evaluation(auto const&... /*arguments*/) {}
+  static void begin_pass() {}
   static void begin_step(auto const&... /*arguments*/) {}
   static void bring_together(auto const&... /*arguments*/) {}
   static void clear(auto const&... /*arguments*/) {}
-  static void end_scatter(auto const&... /*arguments*/) {}
   static void exchange(auto const&... /*arguments*/) {}
   static void forget() {}
   static void gather(auto const&... /*arguments*/) {}
-  static void gather_rows(auto const&... /*arguments*/) {}
+  static void get(auto const&... /*arguments*/) {}
   static void give_back(auto const&... /*arguments*/) {}
   static void join_tree(auto const&... /*arguments*/) {}
   static void keep(auto const&... /*arguments*/) {}
   static void open(auto const&... /*arguments*/) {}
   static void open_stage(auto const&... /*arguments*/) {}
+  static void point(auto const&... /*arguments*/) {}
+  static void put(auto const&... /*arguments*/) {}
   static void run(auto const&... /*arguments*/) {}
   static void settle(auto const&... /*arguments*/) {}
-  static void take_rows(auto const&... /*arguments*/) {}
+  static void take_back(auto const&... /*arguments*/) {}
+  static void undo(auto const&... /*arguments*/) {}
   static void use(auto const&... /*arguments*/) {}
 
   [[nodiscard]] static constexpr bool arrived() { return true; }
@@ -12349,14 +12357,40 @@ struct ModelArray {
   P* sum = nullptr;
 };
 
-/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
-///       the communication stream.
-template <class Backend, class Communicator>
-class PairSums {
+/// How the two copies of a stage's weights are added up.
+template <class Backend>
+class ModelSums {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
+
+  ModelSums() = default;
+  ModelSums(ModelSums const&) = delete;
+  ModelSums& operator=(ModelSums const&) = delete;
+  virtual ~ModelSums() = default;
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  virtual void begin(Device& device, Arrays const& arrays, int stage) = 0;
+  /// What is computed from now on reads the sum.
+  virtual void await(Device& device, int stage) = 0;
+  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
+  /// @param counts  whether this one does
+  /// @param both    whether the other one does, too
+  virtual void replace(Device& device, ModelArray<P> const& array, int stage, bool counts,
+                       bool both) = 0;
+};
+
+/// On two devices.
+///
+/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
+///       the communication stream.
+template <class Backend, class Communicator>
+class PairSums final : public ModelSums<Backend> {
+ public:
+  using typename ModelSums<Backend>::Arrays;
+  using typename ModelSums<Backend>::Device;
+  using typename ModelSums<Backend>::P;
 
   /// @param ends    RankEnds
   /// @param tracer  outlives this, as @p tables do
@@ -12368,8 +12402,7 @@ class PairSums {
     }
   }
 
-  /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, Arrays const& arrays, int stage) {
+  void begin(Device& device, Arrays const& arrays, int stage) override {
     ElementRange const own = tables_.trained(stage);
     device.begin_on(device.communication);
     for (ModelArray<P> const& array : arrays) {
@@ -12378,12 +12411,11 @@ class PairSums {
     device.mark_on(device.communication, mark(stage));
   }
 
-  /// What is computed from now on reads the sum.
-  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
-
-  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
-  /// @param counts  whether this one does
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
+  void await(Device& device, int stage) override {
+    device.await_on(device.communication, mark(stage));
+  }
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts,
+               bool /*both*/) override {
     ElementRange const own = tables_.trained(stage);
     P* const weights = array.own + own.begin;
     if (!counts) {
@@ -12401,9 +12433,10 @@ class PairSums {
 
   void add(Device& device, P const* in, P* out, std::int64_t count) {
     auto const size = static_cast<std::size_t>(count);
-    tracer_->collective(device, {"average"}, [&] {
+    Label const label{"average"};
+    tracer_->collective(device, label, [&] {
       pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
-                       device.communication, {"average"});
+                       device.communication, label);
     });
   }
 
@@ -12415,16 +12448,16 @@ class PairSums {
 
 /// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
 template <class Backend>
-class TwinSums {
+class TwinSums final : public ModelSums<Backend> {
  public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Arrays = std::vector<ModelArray<P>>;
+  using typename ModelSums<Backend>::Arrays;
+  using typename ModelSums<Backend>::Device;
+  using typename ModelSums<Backend>::P;
 
-  TwinSums(DeviceTables const& tables, auto const&... /*arguments*/) : tables_{tables} {}
+  explicit TwinSums(DeviceTables const& tables) : tables_{tables} {}
 
   /// Sums once both stages have begun, in the place of each.
-  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
+  void begin(Device& device, Arrays const& arrays, int /*stage*/) override {
     begun_ = (begun_ + 1) % 2;
     if (begun_ != 0) {
       return;
@@ -12441,10 +12474,9 @@ class TwinSums {
       Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
     }
   }
-  void await(Device& /*device*/, int /*stage*/) {}
-
-  /// @param both  whether the other copy counts, too
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
+  void await(Device& /*device*/, int /*stage*/) override {}
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts,
+               bool both) override {
     ElementRange const own = tables_.trained(stage);
     ElementRange const other = tables_.trained(1 - stage);
     P* const weights = array.own + own.begin;
@@ -12478,23 +12510,17 @@ struct TakeMean {
 
 /// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
 /// stage. Where the two may differ between steps the sums have memory of their own.
-/// @tparam Sums  PairSums or TwinSums
-template <class Backend, class Sums>
+template <class Backend>
 class ModelExchange {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
 
   /// @param memory   the rank's, which stays where it is
-  /// @param ends     RankEnds
   /// @param states   of the optimizer
-  /// @param tracer   outlives this
-  template <class Ends>
-  ModelExchange(Device& device, ParameterMemory<Backend> const& memory, Ends const& ends,
-                int states, Tracer<Device>& tracer)
-      : tables_{memory.tables()},
-        sums_{tables_, device, ends, tracer},
-        buffer_{device, buffer_bytes(states)} {
+  ModelExchange(Device& device, ParameterMemory<Backend> const& memory,
+                std::unique_ptr<ModelSums<Backend>> sums, int states)
+      : tables_{memory.tables()}, sums_{std::move(sums)}, buffer_{device, buffer_bytes(states)} {
     for (int a = 0; a < arrays(states); ++a) {
       P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
       arrays_.push_back({own, has_buffer() ? buffer_.template as<P>() + a * trained() : own});
@@ -12502,7 +12528,7 @@ class ModelExchange {
   }
 
   /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
+  void begin(Device& device, int stage) { sums_->begin(device, arrays_, stage); }
 
   /// The same of all stages.
   void begin_all(Device& device) {
@@ -12511,7 +12537,7 @@ class ModelExchange {
 
   /// What is computed from now on has the average, unless *stopped.
   void await(Device& device, int stage, int const* stopped) {
-    sums_.await(device, stage);
+    sums_->await(device, stage);
     ElementRange const own = tables_.trained(stage);
     for (ModelArray<P> const& array : arrays_) {
       take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
@@ -12572,7 +12598,7 @@ class ModelExchange {
     WhichModel const own_model = stage_of(stage).copy == 0 ? WhichModel::first : WhichModel::second;
     bool const both = which == WhichModel::average;
     bool const counts = both || which == own_model;
-    sums_.replace(device, weights(), stage, counts, both);
+    sums_->replace(device, weights(), stage, counts, both);
     if (both) {
       ElementRange const own = tables_.trained(stage);
       P* const mean = weights().own + own.begin;
@@ -12585,7 +12611,7 @@ class ModelExchange {
   }
 
   DeviceTables const& tables_;
-  Sums sums_;
+  std::unique_ptr<ModelSums<Backend>> sums_;
   typename Backend::Buffer buffer_;
   std::vector<ModelArray<P>> arrays_;
   bool kept_ = false;  // the sums have a stand-in's own weights
@@ -12597,19 +12623,13 @@ class ModelExchange {
 
 /// @file
 /// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
-/// actions, and compiled for a RankWay and not for each device of each program.
+/// actions, and compiled for a backend, not for each device of each program. What a program does
+/// not need is null.
 
-// ---- tandem/engine/links/gradient_reduction.hpp
-
-/// @file
-/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
-/// all replicas.
-
-// ---- tandem/engine/links/bucket_sums.hpp
+// ---- tandem/engine/links/concepts.hpp
 
 /// @file
-/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
-/// order or in a fixed one, by types. RowSums: how its GradientRows are.
+/// Carries: what a rank asks of its communicators, by what its program sends.
 
 // ---- tandem/comm/ordered.hpp
 
@@ -12694,24 +12714,85 @@ constexpr std::size_t ordered_scratch_bytes(std::size_t count, int ranks) {
 
 namespace tandem {
 
-/// What of a program the code that sums gradients depends on, as it asks other things of
-/// communicators. All else are values: DeviceTables.
+/// Whether ranks of a communicator can share layers.
+template <class C, class B>
+concept SharesLayers = AllReduces<C, typename B::Scalar, Sum> &&
+    AllGathers<C, typename B::Master> && AllGathers<C, double>;
+
+namespace detail {
+
+/// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
+/// another type; and an order that the communicator has not is made of messages.
+template <class Program, class C>
+constexpr bool reduces_masters() {
+  bool const several = Program::several_replicas || Program::map.copies > 1;
+  return several && Program::batching.wire == WireFormat::exact &&
+         (!Program::batching.reproducible || sums_in_order<C>);
+}
+
+template <class C, class B, class Program>
+concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
+template <class C, class B, class Program>
+concept GathersRows =
+    !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
+template <class C, class B, class Program>
+concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
+                                                  ReduceScatters<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
+concept SumsSlices = Program::slices == 1 || SharesLayers<C, B>;
+template <class C, class B, class Program>
+concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
+                                                    ReduceScatters<C, typename B::Scalar, Sum> &&
+                                                    AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
+concept ExchangesTiles = !Program::has_tiles || (Exchanges<C, typename B::Scalar> &&
+                                                 AllReduces<C, typename B::Master, Sum>);
+template <class C, class B, class Program>
+concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
+
+}  // namespace detail
+
+/// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
+/// gradients where there are several copies of the model, and gathers those that are GradientRows;
+/// sends activations where a copy is on several devices, sums them, and gathers doubles, where
+/// devices share layers, and exchanges them where devices have tiles of images.
+/// Labels are text that the rank owns.
+/// @tparam Program  of all devices
+template <class C, class B, class Program>
+concept Carries =
+    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
+    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
+    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
+    detail::SumsSlices<C, B, Program> && detail::ExchangesRows<C, B, Program> &&
+    detail::ExchangesTiles<C, B, Program> && detail::SendsScalars<C, B, Program>;
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/gradient_reduction.hpp
+
+/// @file
+/// GradientReduction: the gradients of a rank on their way from its microbatches to the sum over
+/// all replicas.
+
+// ---- tandem/engine/links/bucket_sums.hpp
+
+/// @file
+/// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
+/// order or in a fixed one, by types. RowSums: how its GradientRows are.
+
+namespace tandem {
+
+/// How gradients are added: what a program asks of its communicators. All else are values:
+/// DeviceTables.
 struct GradientWay {
-  bool sums = false;      ///< over other devices
   bool in_order = false;  ///< of messages, where the communicator's own sums have no order
-  bool shares = false;    ///< each replica updates its part
-  bool in_slots = false;  ///< and keeps its part of the gradients alone
   WireFormat wire = WireFormat::exact;
 };
 
 /// @tparam Device  a DeviceProgram
-template <class Device, class Communicator, class Program = typename Device::Program>
+template <class Device, class Communicator>
 constexpr GradientWay gradient_way() {
-  bool const twins = Device::has_twins && !Program::averaging.keeps_two();
-  return {.sums = twins ? Program::several_replicas : Device::sums_gradients,
-          .in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
-          .shares = Device::state_shares > 1,
-          .in_slots = Program::sharded_gradients,
+  return {.in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
           .wire = Device::batching.wire};
 }
 
@@ -12733,15 +12814,30 @@ inline constexpr bool scatters_in_order = requires(Communicator& group, std::spa
   reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
 
+}  // namespace detail
+
+/// Whether ranks of a communicator can add E in an order fixed by rank.
+template <class Communicator, class E>
+inline constexpr bool has_order =
+    sums_in_order<Communicator> ||
+    detail::adds_in_order<Communicator, E, typename Communicator::Stream>;
+
+namespace detail {
+
+template <class Communicator, class E>
+constexpr void check_order() {
+  static_assert(has_order<Communicator, E>,
+                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
+                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
+                "Reproducible out");
+}
+
 /// @p data becomes its sum over the ranks by all_reduce_ordered(), which the backend has.
 /// @param op  Sum, or one that rounds
 template <class Communicator, class E, class Op, class Stream>
 void add_in_order(Communicator& group, std::span<E> data, Op op, std::span<std::byte> scratch,
                   Stream& stream, Label label) {
-  static_assert(adds_in_order<Communicator, E, Stream>,
-                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
-                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
-                "Reproducible out");
+  check_order<Communicator, E>();
   if constexpr (adds_in_order<Communicator, E, Stream>) {
     all_reduce_ordered(group, std::span<E const>{data}, data, op, scratch, stream, label);
   }
@@ -12769,7 +12865,9 @@ struct PlainSum {
   template <class E, class Stream>
   void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
                Label label) const {
-    group.reduce_scatter(data, part, Sum{}, stream, label);
+    if constexpr (ReduceScatters<Communicator, E, Sum>) {  // as where states are sharded
+      group.reduce_scatter(data, part, Sum{}, stream, label);
+    }
   }
   [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
 };
@@ -12789,11 +12887,7 @@ class SumInOrder {
   template <class E, class Stream>
   void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
                Label label) const {
-    static_assert(scatters_in_order<Communicator, E, Stream>,
-                  "ShardedState with Reproducible<>: this communicator does not say that its "
-                  "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
-                  "ordered = true` if it does, or leave one of the two out");
-    if constexpr (scatters_in_order<Communicator, E, Stream>) {
+    if constexpr (scatters_in_order<Communicator, E, Stream>) {  // as where states are sharded
       reduce_scatter_ordered(group, std::span<E const>{data}, part, Sum{},
                              {scratch_.data(), scratch_.bytes()}, stream, label);
     }
@@ -12876,16 +12970,14 @@ class BucketSums {
     auto const sent = wire_.sent(device, gradients, range);
     Label const label{"bucket", bucket};
     detail::queue_collective(device, tracer, label, mark(bucket), [&] {
-      if constexpr (Way.shares) {
-        if (part.count() < range.count()) {
-          adds_.scatter(group, sent,
-                        sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
-                                     static_cast<std::size_t>(part.count())),
-                        device.communication, label);
-          return;
-        }
+      if (part.count() < range.count()) {
+        adds_.scatter(group, sent,
+                      sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
+                                   static_cast<std::size_t>(part.count())),
+                      device.communication, label);
+      } else {
+        adds_(group, sent, device.communication, label);
       }
-      adds_(group, sent, device.communication, label);
     });
   }
 
@@ -13045,19 +13137,17 @@ namespace tandem {
 /// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
 ///
 /// Order: the replicas as in an all-reduce; then the microbatches, one by one.
-template <class Backend, class Communicator, GradientWay Way>
+template <class Backend, class Communicator>
 class ScatteredBuckets {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Memory = ParameterMemory<Backend>;
-  using Adds = typename BucketSums<Backend, Communicator, Way>::Adds;
 
   /// @param tracer  outlives this
   TANDEM_COLD ScatteredBuckets(DeviceTables const& tables, Device& device, Tracer<Device>& tracer)
       : layout_{tables.layout},
         shares_{tables.state_shares},
-        adds_{layout_, device, shares_},
         tracer_{tracer},
         slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
         gaps_{bucket_gaps(tables.graph, layout_)} {}
@@ -13082,7 +13172,8 @@ class ScatteredBuckets {
     slot.adds = microbatch > 0;
     Label const label{"bucket", bucket};
     detail::queue_collective(device, tracer_, label, slot.summed, [&] {
-      adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
+      group.reduce_scatter(std::span<P const>{made(memory, bucket)}, target(memory, slot), Sum{},
+                           device.communication, label);
     });
     if (bucket + 1 < layout_.buckets &&
         layout_.bucket_stage[bucket + 1] == layout_.bucket_stage[bucket]) {
@@ -13201,7 +13292,6 @@ class ScatteredBuckets {
 
   LayoutView layout_;
   int shares_;
-  Adds adds_;
   Tracer<Device>& tracer_;
   Slot slots_[2];
   std::vector<ElementRange> gaps_;  // between parameters, in the array of them
@@ -13225,10 +13315,12 @@ class GradientReduction {
   using Device = typename Backend::Device;
   using Mark = typename Device::Mark;
   using Memory = ParameterMemory<Backend>;
-  using Sums =
-      std::conditional_t<Way.sums && !Way.in_slots, BucketSums<Backend, Communicator, Way>, NoPart>;
-  using Scattered =
-      std::conditional_t<Way.in_slots, ScatteredBuckets<Backend, Communicator, Way>, NoPart>;
+  static constexpr bool can_sum =
+      Way.in_order || Way.wire != WireFormat::exact || AllReduces<Communicator, P, Sum>;
+  static constexpr bool can_share =
+      ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
+  using Sums = std::conditional_t<can_sum, BucketSums<Backend, Communicator, Way>, NoPart>;
+  using Scattered = std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator>, NoPart>;
   using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
 
   /// @param tables  outlive this
@@ -13251,8 +13343,12 @@ class GradientReduction {
         alone_{tables.any_replicas &&
                (has_twins_ ? plan.batching.replicas
                            : tables.gradient_replicas(plan.batching.replicas)) == 1},
-        sums_{layout(), device, tables.gradient_replicas(plan.batching.replicas)},
-        scattered_{tables, device, tracer},
+        sums_{sums_over_devices(tables) && !tables.sharded_gradients
+                  ? std::make_unique<Sums>(layout(), device,
+                                           tables.gradient_replicas(plan.batching.replicas))
+                  : nullptr},
+        scattered_{tables.sharded_gradients ? std::make_unique<Scattered>(tables, device, tracer)
+                                            : nullptr},
         rows_{tables, device, tables.gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
@@ -13261,15 +13357,17 @@ class GradientReduction {
 
   /// Gradients of stage @p stage may be written from now on, from its first bucket to its last.
   void open(Device& device, Memory const& memory, int stage) {
-    scattered_.open_stage(device, memory, stage);
+    if (scattered_) {
+      scattered_->open_stage(device, memory, stage);
+    }
   }
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
   /// rank keeps its part alone.
   TANDEM_NOINLINE void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
-    if constexpr (Way.in_slots) {
-      scattered_.begin(device, group(bucket), memory, bucket, leaf);
+    if (scattered_) {
+      scattered_->begin(device, group(bucket), memory, bucket, leaf);
     } else {
       if (memory.waiting_leaves() > 0) {
         join_tree(device, memory, leaf, tables_.bucket(bucket));
@@ -13283,13 +13381,15 @@ class GradientReduction {
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   TANDEM_NOINLINE void await(Device& device, Memory const& memory, int bucket) {
-    scattered_.await(device, memory, bucket);
+    if (scattered_) {
+      scattered_->await(device, memory, bucket);
+    }
     if (!overlaps_ && bucket == 0) {
       begin_in_order(device, memory);
     }
     if (!is_second(bucket)) {  // which gets its sum from the first
-      if (!alone_ && tables_.bucket(bucket).count() > 0) {
-        sums_.await(device, memory.gradients(), bucket, summed(bucket));
+      if (!alone_ && sums_ && tables_.bucket(bucket).count() > 0) {
+        sums_->await(device, memory.gradients(), bucket, summed(bucket));
       }
       if (!alone_) {
         rows_.await(device, memory.rows(), bucket);
@@ -13308,27 +13408,30 @@ class GradientReduction {
   /// for so long. All replicas call it. @pre all buckets were awaited
   template <class F>
   void each_whole(Device& device, Memory const& memory, F const& f) {
-    scattered_.each_whole(
-        device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+    if constexpr (can_share) {
+      scattered_->each_whole(
+          device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+    }
   }
 
   /// Where the sum of the gradient of @p element is, with those behind it in its bucket. Where a
   /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
   /// it; until the next one there. All replicas call it. @pre all buckets were awaited
   P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
-    if constexpr (Way.in_slots) {
-      int const bucket = bucket_of(layout(), element);
-      return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
-             layout().bucket_begin[bucket];
-    } else {
-      return memory.gradients() + element;
+    if constexpr (can_share) {
+      if (scattered_) {
+        int const bucket = bucket_of(layout(), element);
+        return scattered_->lend(device, group(bucket), memory, bucket, slot) + element -
+               layout().bucket_begin[bucket];
+      }
     }
+    return memory.gradients() + element;
   }
   /// The rank's part of what was changed there.
   void take_back(Device& device, Memory const& memory, std::int64_t element) {
-    if constexpr (Way.in_slots) {
+    if (scattered_) {
       int const bucket = bucket_of(layout(), element);
-      scattered_.take_back(device, memory, bucket, group(bucket).rank());
+      scattered_->take_back(device, memory, bucket, group(bucket).rank());
     }
   }
 
@@ -13367,7 +13470,9 @@ class GradientReduction {
   [[nodiscard]] Communicator& communicator(int stage) {
     return stages_[static_cast<std::size_t>(stage)];
   }
-  [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
+  [[nodiscard]] std::int64_t wire_bytes() const {
+    return sums_ ? static_cast<std::int64_t>(sums_->bytes()) : 0;
+  }
 
  private:
   [[nodiscard]] LayoutView const& layout() const { return tables_.layout; }
@@ -13375,7 +13480,7 @@ class GradientReduction {
   // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
   // of them need more.
   [[nodiscard]] ElementRange summed(int bucket) {
-    if (Way.shares && !sums_whole_ && !tables_.shares_bucket(bucket)) {
+    if (tables_.state_shares > 1 && !sums_whole_ && !tables_.shares_bucket(bucket)) {
       return bucket_share(layout(), bucket, group(bucket).rank(), tables_.state_shares);
     }
     return tables_.bucket(bucket);
@@ -13401,6 +13506,12 @@ class GradientReduction {
     }
   }
 
+  // Where the device has both copies of a part, what it trains of them together has one replica.
+  static bool sums_over_devices(DeviceTables const& tables) {
+    bool const twins = tables.has_twins && !tables.averaging.keeps_two();
+    return twins ? tables.several_replicas : tables.sums_gradients;
+  }
+
   // Of the replicas of a bucket.
   [[nodiscard]] Communicator& group(int bucket) {
     return communicator(local_stage(tables_.stages, layout().bucket_stage[bucket]));
@@ -13411,8 +13522,8 @@ class GradientReduction {
       return;
     }
     Communicator& replicas = group(bucket);
-    if (tables_.bucket(bucket).count() > 0) {
-      sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
+    if (sums_ && tables_.bucket(bucket).count() > 0) {
+      sums_->begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
     rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
   }
@@ -13458,9 +13569,9 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;  // of any number of replicas there is one, whose sums are there
-  Sums sums_;
-  Scattered scattered_;
+  bool alone_;                  // of any number of replicas there is one, whose sums are there
+  std::unique_ptr<Sums> sums_;  // over other devices
+  std::unique_ptr<Scattered> scattered_;  // where a rank keeps its part of the sums alone
   RowGradientSums rows_;
 };
 
@@ -13589,6 +13700,10 @@ class ParameterShares {
   /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
   static constexpr bool comes_late = ParameterMirror<Backend>::is_memory;
 
+  ParameterShares(ParameterShares const&) = delete;
+  ParameterShares& operator=(ParameterShares const&) = delete;
+  virtual ~ParameterShares() = default;
+
   /// @param tables, groups, tracer  outlive this
   TANDEM_COLD ParameterShares(DeviceTables const& tables, Device& device, Groups& groups,
                               Tracer<Device>& tracer)
@@ -13624,7 +13739,7 @@ class ParameterShares {
   /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
   /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
   /// nothing comes late at once. Comm: an all-gather of each bucket.
-  void gather(Device& device, Memory const& memory) {
+  virtual void gather(Device& device, Memory const& memory) {
     arrive(device);
     for (int bucket = layout_.buckets - 1; bucket >= 0; --bucket) {
       begin(device, memory.parameters(), bucket, {"parameters", bucket});
@@ -13645,7 +13760,7 @@ class ParameterShares {
 
   /// What is computed from now on reads the parameters of node @p n, and those of the one whose
   /// bias it absorbs.
-  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
+  virtual void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
     if (coming_ == 0) {
       return;
     }
@@ -13667,18 +13782,20 @@ class ParameterShares {
 
   /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
   /// fail meanwhile.
-  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+  TANDEM_COLD virtual void keep(Device& device, Memory const& memory) {
     arrive(device);
     kept_ = Buffer{device, static_cast<std::size_t>(layout_.trained) * sizeof(P)};
     Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout_.trained);
   }
-  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+  TANDEM_COLD virtual void give_back(Device& device, Memory const& memory) {
     arrive(device);
     Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout_.trained);
     kept_ = Buffer{device, 0};
   }
   /// After parameters were written.
-  static void forget() {}
+  virtual void forget() {}
+  /// Before a pass of a stage.
+  virtual void begin_pass() {}
 
  protected:
   using Mark = typename Device::Mark;
@@ -13730,7 +13847,7 @@ class ParameterShares {
 /// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
 /// a stage go through its buckets in one order, without samples, too.
 template <class Backend, class Groups>
-class ParameterSlots : public ParameterShares<Backend, Groups> {
+class ParameterSlots final : public ParameterShares<Backend, Groups> {
   using Base = ParameterShares<Backend, Groups>;
 
  public:
@@ -13738,19 +13855,17 @@ class ParameterSlots : public ParameterShares<Backend, Groups> {
   using typename Base::Memory;
   using typename Base::P;
 
-  static constexpr bool comes_late = false;
-
   TANDEM_COLD ParameterSlots(DeviceTables const& tables, Device& device, Groups& groups,
                              Tracer<Device>& tracer)
       : Base{tables, device, groups, tracer},
         turns_{tables.graph, tables.layout, tables.segments},
         gathered_{device.make_mark(), device.make_mark()} {}
 
-  void begin_pass() { turns_.begin_pass(); }
+  void begin_pass() override { turns_.begin_pass(); }
 
   /// What is computed from now on reads the parameters of node @p n, in products rounded where
   /// these read them so.
-  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
+  void use(Device& device, Memory const& memory, int n, PassDirection direction) override {
     turns_.use(
         n, direction, [&](int bucket) { fetch(device, memory, bucket); },
         [&](int bucket) { device.await_on(device.communication, gathered_[bucket & 1]); });
@@ -13758,10 +13873,10 @@ class ParameterSlots : public ParameterShares<Backend, Groups> {
 
   /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
   /// may be recorded.
-  void forget() { turns_.forget(); }
-  void gather(Device& /*device*/, Memory const& /*memory*/) { forget(); }
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  void give_back(Device& /*device*/, Memory const& /*memory*/) { forget(); }
+  void forget() override { turns_.forget(); }
+  void gather(Device& /*device*/, Memory const& /*memory*/) override { forget(); }
+  void keep(Device& /*device*/, Memory const& /*memory*/) override {}
+  void give_back(Device& /*device*/, Memory const& /*memory*/) override { forget(); }
 
  private:
   void fetch(Device& device, Memory const& memory, int bucket) {
@@ -15953,21 +16068,6 @@ namespace tandem {
 
 namespace detail {
 
-/// How the ranks add what a node has: as the communicator does.
-template <class Backend, class Communicator>
-struct PlainSlices {
-  using T = typename Backend::Scalar;
-
-  PlainSlices(DeviceTables const& /*tables*/, typename Backend::Device const& /*device*/,
-              int /*samples*/) {}
-
-  template <class Stream>
-  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
-    group.all_reduce(data, data, Sum{}, stream, label);
-  }
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
-
 /// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
 /// as it is stored there; of messages where the communicator has no order.
 template <class Backend, class Communicator>
@@ -16012,15 +16112,13 @@ class SlicesInOrder {
 /// The rank's end of the group of its slices, on the communication stream. The group adds in the
 /// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
 /// where Reproducible asks for that.
-/// @tparam in_order  whether in an order that no communicator changes
-template <class Backend, class Communicator, bool in_order>
+template <class Backend, class Communicator>
 class SliceSums {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Adds = std::conditional_t<in_order, detail::SlicesInOrder<Backend, Communicator>,
-                                  detail::PlainSlices<Backend, Communicator>>;
+  using InOrder = detail::SlicesInOrder<Backend, Communicator>;
 
   /// @param samples  of a microbatch, at most
   /// @param connect  connect(group): the rank's end of a group of RankGroups
@@ -16028,7 +16126,8 @@ class SliceSums {
   template <class Connect>
   TANDEM_COLD SliceSums(DeviceTables const& tables, Device& device, int samples,
                         Connect const& connect, int group, Tracer<Device>& tracer)
-      : adds_{tables, device, samples},
+      : in_order_{tables.batching.reproducible ? std::make_unique<InOrder>(tables, device, samples)
+                                               : nullptr},
         group_{connect(group)},
         tracer_{tracer},
         mark_{device.make_mark()} {
@@ -16059,8 +16158,15 @@ class SliceSums {
   void begin(Device& device, T* data, std::int64_t count, Label label) {
     if (count > 0) {
       std::span<T> const all{data, static_cast<std::size_t>(count)};
-      detail::queue_collective(device, tracer_, label, mark_,
-                               [&] { adds_(group_, all, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        if constexpr (has_order<Communicator, T>) {
+          if (in_order_) {
+            (*in_order_)(group_, all, device.communication, label);
+            return;
+          }
+        }
+        group_.all_reduce(all, all, Sum{}, device.communication, label);
+      });
     }
   }
   void await(Device& device) { device.await_on(device.communication, mark_); }
@@ -16071,8 +16177,11 @@ class SliceSums {
                    Label label) {
     std::span<T const> const from{own, elements(rows, width)};
     std::span<T> const to{all, from.size() * static_cast<std::size_t>(rows.slice.count)};
-    detail::queue_collective(device, tracer_, label, mark_,
-                             [&] { group_.all_gather(from, to, device.communication, label); });
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      if constexpr (AllGathers<Communicator, T>) {  // as where layers exchange rows
+        group_.all_gather(from, to, device.communication, label);
+      }
+    });
     await(device);
   }
   /// @p own becomes this slice's rows of the sum of @p all over the slices. Until the end nothing
@@ -16082,7 +16191,9 @@ class SliceSums {
     std::span<T> const to{own, elements(rows, width)};
     std::span<T const> const from{all, to.size() * static_cast<std::size_t>(rows.slice.count)};
     detail::queue_collective(device, tracer_, label, mark_, [&] {
-      group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+      if constexpr (ReduceScatters<Communicator, T, Sum>) {  // as where layers exchange rows
+        group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+      }
     });
   }
   void end_scatter(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
@@ -16099,7 +16210,9 @@ class SliceSums {
   template <class E>
   void add_up(Device& device, std::span<E> data, Label label) {
     detail::queue_collective(device, tracer_, label, mark_, [&] {
-      group_.all_reduce(data, data, Sum{}, device.communication, label);
+      if constexpr (AllReduces<Communicator, E, Sum>) {  // as where there are rows or tiles
+        group_.all_reduce(data, data, Sum{}, device.communication, label);
+      }
     });
     await(device);
   }
@@ -16133,8 +16246,10 @@ class SliceSums {
     }
     if (!messages.empty()) {
       detail::queue_collective(device, tracer_, label, mark_, [&] {
-        group_.exchange(std::span<Outgoing<T> const>{sends_},
-                        std::span<Incoming<T> const>{receives_}, device.communication, label);
+        if constexpr (Exchanges<Communicator, T>) {  // as where there are tiles
+          group_.exchange(std::span<Outgoing<T> const>{sends_},
+                          std::span<Incoming<T> const>{receives_}, device.communication, label);
+        }
       });
       await(device);
     }
@@ -16150,7 +16265,7 @@ class SliceSums {
   }
 
   /// Of memory in which sums are made.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(adds_.bytes()); }
+  [[nodiscard]] std::size_t bytes() const { return in_order_ ? in_order_->bytes() : 0; }
 
  private:
   static std::size_t elements(DealtRows const& rows, std::int64_t width) {
@@ -16163,7 +16278,8 @@ class SliceSums {
     }
   }
 
-  Adds adds_;
+  // Where no communicator may change the order.
+  std::unique_ptr<InOrder> in_order_;
   Communicator group_;
   Tracer<Device>& tracer_;
   typename Device::Mark mark_;
@@ -16210,7 +16326,8 @@ class PartialSums {
       Verbs<Backend>::copy(device, memory.gradients() + own.begin, sums + at, own.count());
       at += own.count();
     }
-    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
+    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)},
+                  Label{"gradients of rows"});
     at = 0;
     for (ElementRange const& own : ranges_) {
       Verbs<Backend>::copy(device, sums + at, memory.gradients() + own.begin, own.count());
@@ -16484,6 +16601,14 @@ struct BeginStates {
   }
 };
 
+/// Whether a backend can keep them: it fills and copies words that are no numbers of its own.
+template <class Backend>
+concept KeepsStates = requires(typename Backend::Device& device, std::uint64_t* words) {
+  Verbs<Backend>::zero(device, words, std::int64_t{1});
+  Verbs<Backend>::copy(device, static_cast<std::uint64_t const*>(words), words, std::int64_t{1});
+  Verbs<Backend>::each(device, std::int64_t{1}, BeginStates{});
+};
+
 /// In the device's memory. Twice: what the last step has left, and what a pass begins with, so that
 /// it can be computed again, and a step that failed undone. Between steps of training the second
 /// has the states of an evaluation, which do not disturb those of training.
@@ -16738,11 +16863,10 @@ class CarriedChunks {
 namespace tandem {
 
 /// Whether something in a graph joins branches.
-template <GraphSize Size>
-constexpr bool has_joins(Graph<Size> const& graph) {
+inline bool has_joins(GraphView const& graph) {
   bool any = false;
-  for (Node const& node : graph.node) {
-    any = any || node.edges > 1;
+  for (int n = 0; n < graph.nodes; ++n) {
+    any = any || graph.node[n].edges > 1;
   }
   return any;
 }
@@ -18161,7 +18285,7 @@ namespace tandem {
 
 /// The passes of collective node @p n. A host has
 ///
-/// slices.slice(): which of the ranks this is.
+/// slice(): which of the ranks this is.
 /// begin_slices(data, elements, node, label), await_slices(): what the node has becomes its sum
 ///                        over the ranks; in between nothing touches it.
 /// begin_scatter(all, own, rows, width, node, label), end_scatter(own, rows, width): the rank's own
@@ -18231,7 +18355,7 @@ struct SliceExchange {
   }
 
  private:
-  [[nodiscard]] DealtRows rows() const { return {pass.rows(node.out), host.slices.slice()}; }
+  [[nodiscard]] DealtRows rows() const { return {pass.rows(node.out), host.slice()}; }
   [[nodiscard]] std::int64_t width() const { return node.out.row_elements(); }
 };
 
@@ -18320,20 +18444,21 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
 /// What passes use and tell: RankCore, or a test's own. A PhaseHost.
 ///
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in NodePasses::backward().
-/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
+/// use_parameters(node, direction): before they are read, where host.uses_parameters, as where a
 ///                        rank keeps its part of them alone.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
 ///                        of @p count forks, and goes to @p to, where it is sent from.
 /// branches:              where Host::has_branches, BranchStreams.
-/// Where Host::has_slices, what SliceExchange calls.
+/// slices:                where Host::has_slices, null or what SliceExchange calls.
 template <class H>
 concept StageHost = std::derived_from<H, PhaseHost<typename H::T>> &&
     requires(H& host, typename H::T const* const* forks, typename H::T* to, std::int64_t elements,
              int i) {
   typename H::PassType;
   typename H::Table;
-  { H::has_branches&& H::has_slices&& H::uses_parameters } -> std::same_as<bool>;
+  { H::has_branches&& H::has_slices } -> std::same_as<bool>;
+  { host.uses_parameters } -> std::convertible_to<bool>;
   host.device;
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
@@ -18386,10 +18511,8 @@ class NodePasses {
   void pack(Host& host, Table const& table, LocalStage const& stage) const {
     for (int n = stage.first; n < stage.last; ++n) {
       if (NodeStep<Backend> const& step = at(n); step.op != nullptr && step.op->packs) {
-        if constexpr (Host::uses_parameters) {
-          if (!tables_.sharded_parameters) {  // of these none packs
-            host.use_parameters(n, PassDirection::forward);
-          }
+        if (!tables_.sharded_parameters) {  // of these none packs
+          use_parameters(host, n, PassDirection::forward);
         }
         step.op->pack(table.operands[n], host.device);
       }
@@ -18408,14 +18531,27 @@ class NodePasses {
   }
   // Whether each node is to be told of, or none has samples.
   template <class Host>
-  static bool tells(PassType const& pass) {
-    return Host::uses_parameters || Host::has_branches || pass.batch == 0;
+  static bool tells(Host const& host, PassType const& pass) {
+    if constexpr (Host::has_branches) {
+      if (host.branches.plan() != nullptr) {
+        return true;
+      }
+    }
+    return host.uses_parameters || pass.batch == 0;
+  }
+  template <class Host>
+  static void use_parameters(Host& host, int n, PassDirection direction) {
+    if constexpr (requires { host.use_parameters(n, direction); }) {
+      if (host.uses_parameters) {
+        host.use_parameters(n, direction);
+      }
+    }
   }
 
   template <class Host>
   void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
                      int last) const {
-    if (tells<Host>(pass)) {
+    if (tells(host, pass)) {
       for (int n = first; n < last; ++n) {
         forward_node(host, pass, table, n);
       }
@@ -18435,9 +18571,7 @@ class NodePasses {
   TANDEM_NOINLINE void forward_node(Host& host, PassType const& pass, Table const& table,
                                     int n) const {
     NodeStep<Backend> const& step = at(n);
-    if constexpr (Host::uses_parameters) {
-      host.use_parameters(n, PassDirection::forward);
-    }
+    use_parameters(host, n, PassDirection::forward);
     if constexpr (Host::has_branches) {
       host.branches.begin_forward(host.device, n);
     }
@@ -18448,7 +18582,7 @@ class NodePasses {
       step.op->forward(host, table.operands[n], seen(host, pass, step));
     }
     if constexpr (Host::has_slices) {
-      if (step.collective) {
+      if (step.collective && host.slices) {
         exchange(host, all_rows(pass, step), table, n).forward();
       }
     }
@@ -18461,7 +18595,7 @@ class NodePasses {
   template <BackwardPart Part, class Host>
   void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
                       int leaf) const {
-    if (tells<Host>(pass)) {
+    if (tells(host, pass)) {
       for (int n = last - 1; n >= first; --n) {
         tell_and_back(host, pass, table, n, Part, leaf);
       }
@@ -18503,10 +18637,8 @@ class NodePasses {
   template <class Host>
   TANDEM_NOINLINE void tell_and_back(Host& host, PassType const& pass, Table const& table, int n,
                                      BackwardPart part, int leaf) const {
-    if constexpr (Host::uses_parameters) {
-      if (tables_.sharded_parameters) {
-        host.use_parameters(n, PassDirection::backward);
-      }
+    if (tables_.sharded_parameters) {
+      use_parameters(host, n, PassDirection::backward);
     }
     if constexpr (Host::has_branches) {
       host.branches.begin_backward(host.device, n);
@@ -18535,7 +18667,7 @@ class NodePasses {
         add_forks(host, seen(host, pass, step), table, n);
       }
       if constexpr (Host::has_slices) {
-        if (step.collective) {
+        if (step.collective && host.slices) {
           exchange(host, all_rows(pass, step), table, n).backward(step.uses, step.input_gradient);
         }
       }
@@ -18545,7 +18677,7 @@ class NodePasses {
         step.op->input_gradient(host, table.operands[n], seen(host, pass, step));
       }
       if constexpr (Host::has_slices) {
-        if (step.begins >= 0) {
+        if (step.begins >= 0 && host.slices) {
           exchange(host, all_rows(pass, step), table, step.begins).begin();
         }
       }
@@ -18599,8 +18731,8 @@ class NodePasses {
   static PassType seen([[maybe_unused]] Host& host, PassType const& pass,
                        NodeStep<Backend> const& step) {
     if constexpr (Host::has_slices) {
-      if (step.dealt_rows) {
-        return all_rows(pass, step).on_rows(host.slices.slice());
+      if (step.dealt_rows && host.slices) {
+        return all_rows(pass, step).on_rows(host.slice());
       }
     }
     return all_rows(pass, step);
@@ -21459,54 +21591,6 @@ class Update {
 
 namespace tandem {
 
-/// What of a program the types of a rank's parts depend on. All else are values: DeviceTables.
-struct RankWay {
-  GradientWay gradients{};
-  bool links = false;       ///< other devices have parts of the model
-  bool ties = false;        ///< layers share parameters
-  bool slots = false;       ///< parameters are gathered in slots
-  bool partials = false;    ///< each rank has its rows between layers that ranks share
-  bool slices = false;      ///< ranks share layers
-  bool in_order = false;    ///< and add in the order of their slices
-  bool states = false;      ///< steps hand states on
-  bool chunks = false;      ///< a pass has a chunk of time
-  bool branches = false;    ///< that may run at the same time
-  bool pairs = false;       ///< of passes that may
-  bool sliced = false;      ///< parameters are
-  bool ahead = false;       ///< it goes on before an update is known to be right
-  bool two_models = false;  ///< are averaged
-  bool twins = false;       ///< the device has both copies of its part of them
-};
-
-/// Whether an update can be made before it is known to be right.
-template <class U>
-concept Assumes = requires(U& update) {
-  update.assume({});
-};
-
-/// @tparam Device  a DeviceProgram
-template <class Device, class Backend, class Communicator, class Program = typename Device::Program>
-constexpr RankWay rank_way() {
-  bool const sides = HasSides<typename Backend::Device> && !Program::sharded_gradients;
-  return {.gradients = gradient_way<Device, Communicator>(),
-          .links = Program::devices > 1,
-          .ties = Program::ties.count > 0,
-          .slots = Program::sharded_parameters,
-          .partials = Program::sequence_rows,
-          .slices = Program::slices > 1,
-          .in_order = Program::slices > 1 && Program::batching.reproducible,
-          .states = Program::stateful,
-          .chunks = Program::batching.chunks > 1,
-          // Where gradients are made in two slots, branches end one after the other.
-          .branches = sides && has_joins(Device::graph),
-          .pairs = sides && Device::stages.count > 1 && !Program::stateful &&
-                   Program::batching.chunks == 1,
-          .sliced = Program::layer_slices > 1,
-          .ahead = Program::post_validated && Assumes<Update<Backend>>,
-          .two_models = Program::averaging.keeps_two(),
-          .twins = Program::averaging.keeps_two() && Device::has_twins};
-}
-
 /// How a rank gets its ends of RankGroups.
 template <class Communicator>
 struct RankEnds {
@@ -21526,24 +21610,30 @@ struct RankEnds {
 };
 
 /// What a rank has before there are ops.
-template <class Backend, RankWay Way>
+template <class Backend>
 struct RankDevice {
   using Device = typename Backend::Device;
-  using Branching = typename std::conditional_t<Way.branches, BranchesOn<Backend>,
+  using Branching = typename std::conditional_t<HasSides<Device>, BranchesOn<Backend>,
                                                 std::type_identity<NoPart>>::type;
-  using Pairs =
-      typename std::conditional_t<Way.pairs, PairsOn<Backend>, std::type_identity<NoPart>>::type;
+  using Pairs = typename std::conditional_t<HasSides<Device>, PairsOn<Backend>,
+                                            std::type_identity<NoPart>>::type;
 
   TANDEM_COLD RankDevice(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
       : plan_of_rank{std::move(plan)},
         device_of_rank{options.device},
-        branches_of_rank{tables.graph, options.cuda.branches,
+        branches_of_rank{tables.graph, can_branch(tables) ? options.cuda.branches : 1,
                          tables.recomputes ? tables.segments : nullptr} {}
 
   RankPlan plan_of_rank;
   Device device_of_rank;
   Branching branches_of_rank;
   Pairs pairs_of_rank;
+
+ private:
+  // Where gradients are made in two slots, branches end one after the other.
+  static bool can_branch(DeviceTables const& tables) {
+    return !tables.sharded_gradients && has_joins(tables.graph);
+  }
 };
 
 /// The ops, and what they ask for.
@@ -21558,7 +21648,7 @@ struct OpsWants {
 
 /// All memory and communicators, made once: a StageHost. Its fields refer to each other, so it
 /// stays where it is.
-template <class BackendType, class CommunicatorType, RankWay Way>
+template <class BackendType, class CommunicatorType, GradientWay Way>
 struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Backend = BackendType;
   using Communicator = CommunicatorType;
@@ -21567,26 +21657,20 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using PassType = Pass<Device>;
   using Memory = RankMemory<Backend>;
   using Table = typename Memory::Table;
-  using Parts = RankDevice<Backend, Way>;
+  using Parts = RankDevice<Backend>;
   using Ends = RankEnds<Communicator>;
   using Branching = typename Parts::Branching;
   using Pairs = typename Parts::Pairs;
-  static constexpr RankWay way = Way;
-  static constexpr bool has_branches = Way.branches;
-  static constexpr bool has_slices = Way.slices;
-  static constexpr bool has_pairs = Way.pairs;
-  using States = std::conditional_t<Way.states, CarriedStates<Backend>, NoPart>;
-  using ChunkStates = std::conditional_t<Way.chunks, CarriedChunks<Backend>, NoPart>;
-  using Gradients = GradientReduction<Backend, Communicator, Way.gradients>;
-  using Ties = std::conditional_t<Way.ties, TiedSums<Backend, Gradients>, NoPart>;
-  using Shares = std::conditional_t<
-      Way.slots, ParameterSlots<Backend, Gradients>,
-      std::conditional_t<Way.gradients.shares, ParameterShares<Backend, Gradients>, NoPart>>;
-  static constexpr bool uses_parameters = Way.slots || Shares::comes_late;
-  using Links = std::conditional_t<Way.links, RankLinks<Backend, Communicator>, NoPart>;
-  using Partials = std::conditional_t<Way.partials, PartialSums<Backend>, NoPart>;
-  using Slices =
-      std::conditional_t<Way.slices, SliceSums<Backend, Communicator, Way.in_order>, NoPart>;
+  static constexpr bool has_branches = HasSides<Device>;
+  static constexpr bool has_slices = SharesLayers<Communicator, Backend>;
+  using States = std::conditional_t<KeepsStates<Backend>, CarriedStates<Backend>, NoPart>;
+  using Gradients = GradientReduction<Backend, Communicator, Way>;
+  using Ties = TiedSums<Backend, Gradients>;
+  using Shares =
+      std::conditional_t<Gradients::can_share, ParameterShares<Backend, Gradients>, NoPart>;
+  using Links = std::conditional_t<SendsAndReceives<Communicator, T>,
+                                   RankLinks<Backend, Communicator>, NoPart>;
+  using Slices = std::conditional_t<has_slices, SliceSums<Backend, Communicator>, NoPart>;
 
   TANDEM_COLD RankCore(Parts& parts, DeviceTables const& own, RankOptions const& options,
                        OpsWants<Backend> const& ops, Ends const& ends)
@@ -21605,29 +21689,25 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
                plan_task(options),
                plan.batching.leaves_of_copy(tables.map.copies),
                plan.batching.replicas},
-        states{device, tables.graph, ops.needs, samples_of(options)},
-        chunks{device, tables.graph, ops.needs, options.largest_microbatch},
+        states{make<States>(tables.stateful, device, tables.graph, ops.needs, samples_of(options))},
+        chunks{make<CarriedChunks<Backend>>(plan.batching.chunks > 1, device, tables.graph,
+                                            ops.needs, options.largest_microbatch)},
         staged{device, static_cast<std::size_t>(ops.staged)},
         gradients{tables, device, ends.connect(RankGroups::all), ends.connect_stages(tables.stages),
                   plan,   tracer},
-        shares{tables, device, gradients, tracer},
-        slices{tables,
-               device,
-               options.largest_microbatch,
-               ends.connect,
-               ends.groups.of_slices(ends.rank),
-               tracer},
-        partials{tables, device},
-        links{tables,
-              memory.plan().waits,
-              device,
-              [&](int link, bool forward) {
-                return ends.connect(
-                    ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
-              },
-              tracer,
-              options.largest_microbatch},
-        ties{tables, device, ends, tracer},
+        shares{make_shares()},
+        uses_parameters{shares && (tables.sharded_parameters || Shares::comes_late)},
+        slices{make<Slices>(tables.slices > 1, tables, device, options.largest_microbatch,
+                            ends.connect, ends.groups.of_slices(ends.rank), tracer)},
+        partials{make<PartialSums<Backend>>(tables.sequence_rows && slices, tables, device)},
+        links{make<Links>(
+            tables.devices > 1, tables, memory.plan().waits, device,
+            [&](int link, bool forward) {
+              return ends.connect(
+                  ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
+            },
+            tracer, options.largest_microbatch)},
+        ties{make<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1} {
     device.scratch = memory.scratch();
@@ -21640,7 +21720,8 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
     branches.open(device, ops.needs);
-    if (options.cuda.overlap_passes && branches.plan() == nullptr) {
+    if (options.cuda.overlap_passes && branches.plan() == nullptr && !tables.sharded_gradients &&
+        tables.stages.size() > 1 && !states && !chunks) {
       pairs.open(device, plan, ops.scratch);
     }
     expects(
@@ -21653,9 +21734,9 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   RankCore(RankCore const&) = delete;
   RankCore& operator=(RankCore const&) = delete;
   TANDEM_COLD virtual ~RankCore() {
-    if (!shares.arrived()) {  // what is on its way is written to memory that goes
+    if (!arrived()) {  // what is on its way is written to memory that goes
       try {
-        shares.arrive(device);
+        arrive();
       } catch (...) {  // said too late for anyone to act on it
         settle();
       }
@@ -21688,22 +21769,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   /// Of all ranks.
   [[nodiscard]] Mesh mesh() const { return tables.mesh_of(plan.batching.replicas); }
 
-  /// What a mirror of the parameters asks for the pieces of other ranks.
-  struct Pieces {
-    Shares& shares;
-    Slices& slices;
-  };
-  [[nodiscard]] Pieces pieces() { return {shares, slices}; }
+  /// Which of the ranks that share the model's layers it is.
+  [[nodiscard]] Slice slice() const { return slices ? slices->slice() : Slice{}; }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
     all.scratch += static_cast<std::int64_t>(staged.bytes()) + branches.bytes() + pairs.bytes();
-    all.wire =
-        gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
+    all.wire = gradients.wire_bytes() + bytes_of(partials) + bytes_of(slices);
     all.tables = sums.bytes();
-    all.messages = links.bytes();
-    all.states = states.bytes() + chunks.bytes();
+    all.messages = bytes_of(links);
+    all.states = bytes_of(states) + bytes_of(chunks);
     return all;
   }
 
@@ -21735,22 +21811,41 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
     branches.settle(device);
     pairs.settle(device);
     device.settle(device.communication);
-    links.settle(device);
+    if (links) {
+      links->settle(device);
+    }
   }
 
   /// NodePasses calls it: the parameters of node @p n are read now, then those of the nodes before
   /// it or behind it. In a backward pass they are there where a rank has all.
-  void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
+  void use_parameters(int n, PassDirection direction) { shares->use(device, memory, n, direction); }
+
+  /// What is computed from now on reads what other ranks have updated.
+  void arrive() {
+    if (shares) {
+      shares->arrive(device);
+    }
+  }
+  [[nodiscard]] bool arrived() const { return !shares || shares->arrived(); }
+  /// Parameters have changed, or a step begins.
+  void forget_parameters() {
+    if (shares) {
+      shares->forget();
+    }
+  }
+  void gather_parameters() {
+    if (shares) {
+      shares->gather(device, memory);
+    }
+  }
 
   /// NodePasses calls it: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
-    if constexpr (Way.slices) {
-      if (tables.has_tiles && leaf >= 0) {
-        add_tiles(bucket);
-      }
+    if (slices && tables.has_tiles && leaf >= 0) {
+      add_tiles(bucket);
     }
     if (leaf >= 0) {
       gradients.leaf_ready(device, memory, bucket, leaf);
@@ -21767,49 +21862,75 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
 
   void join(std::span<double> data, int stage) final { gradients.synchronize(device, data, stage); }
   void gather(std::span<double> data) final {
-    slices.bring_together(device, data, Label{"vocabulary"});
+    if (slices) {
+      slices->bring_together(device, data, Label{"vocabulary"});
+    }
   }
   void join_tiles(std::span<double> data) final {
-    slices.add_up(device, data, Label{"statistics"});
+    if (slices) {
+      slices->add_up(device, data, Label{"statistics"});
+    }
   }
   void exchange_tiles(std::span<TileMessage<T> const> messages) final {
-    slices.exchange(device, messages, Label{"tiles"});
+    if (slices) {
+      slices->exchange(device, messages, Label{"tiles"});
+    }
   }
 
   /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
   /// the layers; until they are awaited nothing reads or writes it. One at a time.
   void begin_slices(T* data, std::int64_t elements, int n, char const* label) {
-    slices.begin(device, data, elements, Label{label, n});
+    slices->begin(device, data, elements, Label{label, n});
   }
-  void await_slices() { slices.await(device); }
+  void await_slices() { slices->await(device); }
 
   /// Collective node @p n has rows of @p width numbers: of all slices in @p all, this one's in @p
   /// own.
   void gather_rows(T const* own, T* all, DealtRows const& rows, std::int64_t width, int n,
                    char const* label) {
-    slices.gather_rows(device, own, all, rows, width, Label{label, n});
+    slices->gather_rows(device, own, all, rows, width, Label{label, n});
   }
   void begin_scatter(T const* all, T* own, DealtRows const& rows, std::int64_t width, int n,
                      char const* label) {
-    slices.begin_scatter(device, all, own, rows, width, Label{label, n});
+    slices->begin_scatter(device, all, own, rows, width, Label{label, n});
   }
   void end_scatter(T* own, DealtRows const& rows, std::int64_t width) {
-    slices.end_scatter(device, own, rows, width);
+    slices->end_scatter(device, own, rows, width);
   }
   void take_rows(T const* all, T* own, DealtRows const& rows, std::int64_t width) {
-    slices.take_rows(device, all, own, rows, width);
+    slices->take_rows(device, all, own, rows, width);
+  }
+
+  /// What is computed from now on comes after the messages of a pass, or after all.
+  void await_links(ActionKind before, int stage, bool training, int chunk) {
+    if (links) {
+      links->await(device, before, stage, training, chunk);
+    }
+  }
+  void await_links() {
+    if (links) {
+      links->await_all(device);
+    }
   }
 
   /// Gradients to come are new.
   void begin_gradients() {
-    partials.begin_step();
-    ties.begin_step();
+    if (partials) {
+      partials->begin_step();
+    }
+    if (ties) {
+      ties->begin_step();
+    }
   }
   /// Gradients are those of the whole model: what is computed from now on reads them. Once a step.
   /// @pre they are reduced over the replicas
   void join_gradients() {
-    partials.add(device, memory, slices);
-    ties.add(device, memory, gradients);
+    if (partials) {
+      partials->add(device, memory, *slices);
+    }
+    if (ties) {
+      ties->add(device, memory, gradients);
+    }
   }
 
   /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
@@ -21835,16 +21956,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   Branching& branches;
   Pairs& pairs;
   Memory memory;
-  States states;
-  ChunkStates chunks;
+  std::unique_ptr<States> states;
+  std::unique_ptr<CarriedChunks<Backend>> chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
-  Shares shares;
-  Slices slices;
-  Partials partials;
-  Links links;
-  Ties ties;
+  std::unique_ptr<Shares> shares;
+  bool uses_parameters;  // NodePasses says which
+  std::unique_ptr<Slices> slices;
+  std::unique_ptr<PartialSums<Backend>> partials;
+  std::unique_ptr<Links> links;
+  std::unique_ptr<Ties> ties;
   StepSums<Backend> sums;
 
  private:
@@ -21863,17 +21985,35 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
     if (!any) {
       return;
     }
-    for (int p = 0; p < graph.parameters && slices.slice().number > 0; ++p) {
+    for (int p = 0; p < graph.parameters && slice().number > 0; ++p) {
       std::int64_t const at = tables.layout.offset[p];
       if (range.has(at) && !is_part(graph.parameter[p])) {
         Verbs<Backend>::zero(device, memory.gradients() + at,
                              graph.parameter[p].parameter.shape.elements());
       }
     }
-    slices.add_up(
+    slices->add_up(
         device,
         std::span{memory.gradients() + range.begin, static_cast<std::size_t>(range.count())},
         Label{"gradients of tiles"});
+  }
+
+  // A part that the program may not need.
+  template <class Part, class... Arguments>
+  static std::unique_ptr<Part> make(bool is_needed, Arguments&&... arguments) {
+    return is_needed ? std::make_unique<Part>(std::forward<Arguments>(arguments)...) : nullptr;
+  }
+  std::unique_ptr<Shares> make_shares() {
+    if constexpr (Gradients::can_share) {
+      if (tables.sharded_parameters) {
+        return std::make_unique<ParameterSlots<Backend, Gradients>>(tables, device, gradients,
+                                                                    tracer);
+      }
+    }
+    return make<Shares>(tables.state_shares > 1, tables, device, gradients, tracer);
+  }
+  static std::int64_t bytes_of(auto const& part) {
+    return part ? static_cast<std::int64_t>(part->bytes()) : 0;
   }
 
   std::vector<std::int32_t> parents_;  // among the samples of this rank
@@ -21891,19 +22031,19 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   }
 };
 
-template <class B, class C, RankWay Way>
+template <class B, class C, GradientWay Way>
 void RankCore<B, C, Way>::forward(PassType const& pass, Table const& table,
                                   LocalStage const& stage) {
   passes.forward(*this, pass, table, stage);
 }
 
-template <class B, class C, RankWay Way>
+template <class B, class C, GradientWay Way>
 void RankCore<B, C, Way>::backward(PassType const& pass, Table const& table,
                                    LocalStage const& stage, BackwardPart part, int leaf) {
   passes.backward(*this, pass, table, stage, part, leaf);
 }
 
-template <class B, class C, RankWay Way>
+template <class B, class C, GradientWay Way>
 void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
   passes.pack(*this, table, stage);
 }
@@ -22722,11 +22862,11 @@ inline constexpr RankProgram<Backend, typename Loss::Target> rank_program{
 namespace detail {
 
 /// The device and behind it its ops, before the memory that they ask for.
-template <class Backend, class Target, RankWay Way>
-struct RankOps : protected RankDevice<Backend, Way> {
+template <class Backend, class Target>
+struct RankOps : protected RankDevice<Backend> {
   TANDEM_COLD RankOps(RankProgram<Backend, Target> const& own, RankOptions const& options,
                       RankPlan plan)
-      : RankDevice<Backend, Way>{own.tables, options, std::move(plan)},
+      : RankDevice<Backend>{own.tables, options, std::move(plan)},
         program{own},
         ops{make_ops(own.tables, own.ops, options.largest_microbatch, options.device.threads,
                      slice_of(options), this->device_of_rank)},
@@ -22764,14 +22904,14 @@ template <class Core, class Target>
 struct RankParts;
 
 // Bases whose types are template parameters nvcc hands to the host's compiler in another order.
-template <class BackendType, class Communicator, RankWay Way, class TargetType>
+template <class BackendType, class Communicator, GradientWay Way, class TargetType>
 struct RankParts<RankCore<BackendType, Communicator, Way>, TargetType> final
-    : public detail::RankOps<BackendType, TargetType, Way>,
+    : public detail::RankOps<BackendType, TargetType>,
       public RankCore<BackendType, Communicator, Way> {
   using Core = RankCore<BackendType, Communicator, Way>;
   using Target = TargetType;
   using Backend = BackendType;
-  using Ops = detail::RankOps<Backend, Target, Way>;
+  using Ops = detail::RankOps<Backend, Target>;
   using typename Core::Branching;
   using typename Core::Pairs;
 
@@ -22834,7 +22974,7 @@ struct StepSlot : SlotState {
   /// Begins a step on the rank's samples of @p all.
   void begin(Parts& parts, StepState const& given, Batch const& all, bool training,
              auto const& wait) {
-    Batch const batch = parts.slices.given(all, limit());
+    Batch const batch = parts.slices ? parts.slices->given(all, limit()) : all;
     bool const has_source = batch.position <= 0 || !program.tables.reads_two;
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,
@@ -23200,6 +23340,12 @@ class UndoCopy {
   typename Backend::Buffer copy_;
 };
 
+/// Whether an update can be made before it is known to be right.
+template <class U>
+concept Assumes = requires(U& update) {
+  update.assume({});
+};
+
 /// A step whose update stands before its sums are there.
 struct AheadStep {
   StepState state{};
@@ -23209,39 +23355,66 @@ struct AheadStep {
                             ///< their number
 };
 
-namespace detail {
-
-/// What both have: the optimizer over the device's flat arrays.
+/// The optimizer over a device's flat arrays. Of one model all stages of a device are updated at
+/// once, behind the step's last gradient; of two that are trained at once each stage as it ends, on
+/// its own gradient, and averaged as the rule says.
 /// @tparam Parts  RankCore
 template <class Parts>
-class DeviceUpdate {
+class Updates {
  public:
   using Backend = typename Parts::Backend;
 
-  TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
+  /// @param goes_back  whether updates are taken back
+  TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
+                      bool goes_back = false)
       : tables_{parts.tables},
         update_{parts.device,
                 parts.memory,
                 options.optimizer,
                 parameter_runs(tables_.graph, tables_.layout.offset, options.groups,
-                               tables_.map.parts(), options.clip_value, parts.slices.slice(),
+                               tables_.map.parts(), options.clip_value, parts.slice(),
                                tables_.layer_slices),
                 alone() || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(tables_.network, options.groups, tables_.layer_slices),
                 options.scaling,
-                parts.shares.owned()} {}
+                parts.shares ? parts.shares->owned() : std::vector<OwnedRange>{}},
+        undo_{parts.device, goes_back ? tables_.layout.trained : 0, states_of(options.optimizer)},
+        average_{tables_.graph, tables_.layout.offset, options.groups, options.average,
+                 states_of(options.optimizer)},
+        exchange_{make_exchange(parts, ends, states_of(options.optimizer))} {
+    if (tables_.sharded_state) {
+      average_.keep_to(parts.shares->owned());
+    }
+  }
+
+  /// Before the row of a training step, and behind it.
+  void begin(Parts& parts, SlotState& slot) {
+    finished_ = false;
+    if (!exchange_) {
+      if (slot.weighs_targets && slot.scaled != nullptr) {
+        update_.scale_rows(parts.device, slot.state);
+      }
+    } else if (slot.key.exchanges && tables_.averaging.overlapped) {
+      slot.touched = true;
+      exchange_->begin_all(parts.device);
+    }
+  }
+  void end(Parts& parts) {
+    if (exchange_) {
+      parts.await_links();
+    }
+  }
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
-    if constexpr (Parts::way.gradients.in_slots) {
+    if (tables_.sharded_gradients) {
       update_.clear_squares();
       parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
         update_.sum_squares_of(parts.device, range, sums);
       });
       return update_.join_squares(parts.device);
-    } else {
-      return update_.sum_squares(parts.device, parts.memory);
     }
+    return update_.sum_squares(parts.device, parts.memory);
   }
   /// Whether ranks have different gradients, so that what check_gradients() finds must join the
   /// step's sums.
@@ -23278,7 +23451,7 @@ class DeviceUpdate {
   void forgive(Parts& parts) { update_.forgive(parts.device); }
   /// After parameters were written: they are as products read them.
   void refresh(Parts& parts) {
-    parts.shares.forget();
+    parts.forget_parameters();
     update_.refresh(parts.device);
     if (tables_.sharded_parameters) {
       parts.memory.round_frozen(parts.device);
@@ -23287,68 +23460,19 @@ class DeviceUpdate {
   }
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
 
- protected:
-  /// Whether no other rank adds to its square sums: they are not made before.
-  [[nodiscard]] bool alone() const { return tables_.devices * tables_.slices == 1; }
-
-  template <class U>
-  static constexpr bool has_check = requires(U& update, Parts& parts) {
-    update.check_gradients(parts.device, parts.memory);
-  };
-
-  void finish(Parts& parts, SlotState& slot) {
-    if (!joins_checks() && checks(parts, slot)) {
-      check_gradients(parts);
+  /// An update of the row, of stage @p stage where there are two models.
+  void run(Parts& parts, SlotState& slot, int stage) {
+    if (exchange_) {
+      run_stage(parts, slot, stage);
+      return;
     }
-    if (alone() && slot.key.clips) {
-      sum_squares(parts);
-    }
-    update_.finish(parts.device, parts.memory, slot.state, parts.sums, slot.key, slot.result);
-  }
-
-  DeviceTables const& tables_;
-  Update<Backend> update_;
-};
-
-}  // namespace detail
-
-/// One model: all stages of a device are updated at once, behind the step's last gradient.
-/// @tparam Parts  RankCore
-template <class Parts>
-class Updates : public detail::DeviceUpdate<Parts> {
-  using Base = detail::DeviceUpdate<Parts>;
-  using Base::tables_;
-  using Base::update_;
-
- public:
-  TANDEM_COLD Updates(Parts& parts, RankOptions const& options,
-                      typename Parts::Ends const& /*ends*/, bool goes_back = false)
-      : Base{parts, options},
-        undo_{parts.device, goes_back ? tables_.layout.trained : 0, states_of(options.optimizer)},
-        average_{tables_.graph, tables_.layout.offset, options.groups, options.average,
-                 states_of(options.optimizer)} {
-    if (tables_.sharded_state) {
-      average_.keep_to(parts.shares.owned());
-    }
-  }
-
-  /// Before the row of a training step, and behind it.
-  void begin(Parts& parts, SlotState const& slot) {
-    if (slot.weighs_targets && slot.scaled != nullptr) {
-      update_.scale_rows(parts.device, slot.state);
-    }
-  }
-  void end(Parts& /*parts*/) {}
-
-  /// An update of the row.
-  void run(Parts& parts, SlotState& slot, int /*stage*/) {
-    parts.links.await_all(parts.device);
-    parts.shares.arrive(parts.device);  // before a pass without samples has read them
-    this->finish(parts, slot);
+    parts.await_links();
+    parts.arrive();  // before a pass without samples has read them
+    finish(parts, slot);
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.state);
     average_.update(parts.device, parts.memory, slot.state, update_.stopped());
-    parts.shares.gather(parts.device, parts.memory);
+    parts.gather_parameters();
     if (tables_.sharded_state) {
       update_.refresh(parts.device);  // of the parameters that other ranks have updated
     }
@@ -23356,7 +23480,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   }
   /// The same where the step's sums are still on their way, as if they said that all is well.
   void run_ahead(Parts& parts, SlotState& slot) {
-    parts.links.await_all(parts.device);
+    parts.await_links();
     undo_.keep(parts.device, parts.memory);
     update_.assume(slot.key);
     update_.apply(parts.device, parts.memory, slot.state);
@@ -23377,75 +23501,15 @@ class Updates : public detail::DeviceUpdate<Parts> {
   }
   /// Whether a step like the last one could have gone ahead.
   [[nodiscard]] bool plain() const { return update_.plain(); }
-  /// An exchange of the row, which has none.
-  void exchange(Parts& /*parts*/, SlotState& /*slot*/, int /*stage*/) {}
 
-  /// For an evaluation, the weights are their averages, where there are any; and themselves again.
-  void stand_in(Parts& parts, WhichModel which) {
-    if (which != WhichModel::average || !average_.any()) {
+  /// Of two models: takes the average of one stage.
+  void exchange(Parts& parts, SlotState& slot, int stage) {
+    if (!exchange_) {
       return;
     }
-    parts.shares.keep(parts.device, parts.memory);
-    average_.stand_in(parts.device, parts.memory);
-    parts.shares.gather(parts.device, parts.memory);
-    this->refresh(parts);
-  }
-  void restore(Parts& parts) {
-    if (average_.restore(parts.device, parts.memory)) {
-      parts.shares.give_back(parts.device, parts.memory);
-      this->refresh(parts);
-    }
-  }
-  [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
-  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
-
- private:
-  UndoCopy<typename Base::Backend> undo_;  // where updates are taken back
-  StepAverage<typename Base::Backend> average_;
-};
-
-/// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
-template <class Parts>
-  requires(Parts::way.two_models)
-class Updates<Parts> : public detail::DeviceUpdate<Parts> {
-  using Base = detail::DeviceUpdate<Parts>;
-  using Base::tables_;
-  using Base::update_;
-
- public:
-  TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
-                      bool /*goes_back*/ = false)
-      : Base{parts, options},
-        exchange_{parts.device, parts.memory, ends, states_of(options.optimizer), parts.tracer} {}
-
-  void begin(Parts& parts, SlotState& slot) {
-    finished_ = false;
-    if (slot.key.exchanges && tables_.averaging.overlapped) {
-      slot.touched = true;
-      exchange_.begin_all(parts.device);
-    }
-  }
-  void end(Parts& parts) { parts.links.await_all(parts.device); }
-
-  /// Of one stage; where its model has no samples it stays.
-  void run(Parts& parts, SlotState& slot, int stage) {
-    finish_once(parts, slot);
-    int const first = tables_.map.first_microbatch(stage, parts.plan.batching.passes());
-    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
-      update_.apply(parts.device, parts.memory, slot.state, stage);
-    }
-    if (slot.key.exchanges && !tables_.averaging.overlapped) {
-      exchange_.begin(parts.device, local_stage(tables_.stages, stage));
-    } else {
-      parts.pack(stage);
-    }
-  }
-
-  /// Takes the average of one stage.
-  void exchange(Parts& parts, SlotState& slot, int stage) {
     finish_once(parts, slot);
     if (slot.key.exchanges) {
-      exchange_.await(parts.device, local_stage(tables_.stages, stage), update_.stopped());
+      exchange_->await(parts.device, local_stage(tables_.stages, stage), update_.stopped());
       if (!tables_.averaging.overlapped) {
         update_.refresh(parts.device);
         parts.pack(stage);
@@ -23453,33 +23517,97 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
     }
   }
 
-  /// For an evaluation, all stages get the weights of one model or their average; and their own
-  /// back.
+  /// For an evaluation: of two models, all stages get the weights of one or their average; of one,
+  /// the weights are their averages, where there are any. And themselves again.
   void stand_in(Parts& parts, WhichModel which) {
-    exchange_.stand_in(parts.device, which);
-    this->refresh(parts);
+    if (exchange_) {
+      exchange_->stand_in(parts.device, which);
+      refresh(parts);
+    } else if (which == WhichModel::average && average_.any()) {
+      if (parts.shares) {
+        parts.shares->keep(parts.device, parts.memory);
+      }
+      average_.stand_in(parts.device, parts.memory);
+      parts.gather_parameters();
+      refresh(parts);
+    }
   }
   void restore(Parts& parts) {
-    exchange_.restore(parts.device);
-    this->refresh(parts);
+    if (exchange_) {
+      exchange_->restore(parts.device);
+      refresh(parts);
+    } else if (average_.restore(parts.device, parts.memory)) {
+      if (parts.shares) {
+        parts.shares->give_back(parts.device, parts.memory);
+      }
+      refresh(parts);
+    }
   }
-  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
-  [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
+  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_ ? exchange_->bytes() : 0; }
+  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
 
  private:
+  // Whether no other rank adds to its square sums: they are not made before.
+  [[nodiscard]] bool alone() const { return tables_.devices * tables_.slices == 1; }
+
+  template <class U>
+  static constexpr bool has_check = requires(U& update, Parts& parts) {
+    update.check_gradients(parts.device, parts.memory);
+  };
+
+  void finish(Parts& parts, SlotState& slot) {
+    if (!joins_checks() && checks(parts, slot)) {
+      check_gradients(parts);
+    }
+    if (alone() && slot.key.clips) {
+      sum_squares(parts);
+    }
+    update_.finish(parts.device, parts.memory, slot.state, parts.sums, slot.key, slot.result);
+  }
+
+  // Where its model has no samples a stage stays.
+  void run_stage(Parts& parts, SlotState& slot, int stage) {
+    finish_once(parts, slot);
+    int const first = tables_.map.first_microbatch(stage, parts.plan.batching.passes());
+    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
+      update_.apply(parts.device, parts.memory, slot.state, stage);
+    }
+    if (slot.key.exchanges && !tables_.averaging.overlapped) {
+      exchange_->begin(parts.device, local_stage(tables_.stages, stage));
+    } else {
+      parts.pack(stage);
+    }
+  }
   void finish_once(Parts& parts, SlotState& slot) {
     slot.touched = true;
     if (!std::exchange(finished_, true)) {
-      this->finish(parts, slot);
+      finish(parts, slot);
     }
   }
 
-  using typename Base::Backend;
-  using Sums = std::conditional_t<Parts::way.twins, TwinSums<Backend>,
-                                  PairSums<Backend, typename Parts::Communicator>>;
+  TANDEM_COLD static std::unique_ptr<ModelExchange<Backend>> make_exchange(
+      Parts& parts, typename Parts::Ends const& ends, int states) {
+    using Communicator = typename Parts::Communicator;
+    std::unique_ptr<ModelSums<Backend>> sums;
+    if (!parts.tables.averaging.keeps_two()) {
+      return nullptr;
+    }
+    if (parts.tables.has_twins) {
+      sums = std::make_unique<TwinSums<Backend>>(parts.tables);
+    } else if constexpr (AllReduces<Communicator, typename Backend::Master, Sum>) {
+      sums = std::make_unique<PairSums<Backend, Communicator>>(parts.tables, parts.device, ends,
+                                                               parts.tracer);
+    }
+    return std::make_unique<ModelExchange<Backend>>(parts.device, parts.memory, std::move(sums),
+                                                    states);
+  }
 
-  ModelExchange<Backend, Sums> exchange_;
-  bool finished_ = false;  // the step's result
+  DeviceTables const& tables_;
+  Update<Backend> update_;
+  UndoCopy<Backend> undo_;  // where updates are taken back
+  StepAverage<Backend> average_;
+  std::unique_ptr<ModelExchange<Backend>> exchange_;  // of two models
+  bool finished_ = false;                             // of these, the step's result
 };
 
 }  // namespace tandem
@@ -23889,7 +24017,7 @@ class AheadRun {
         rank.run_other(*next);
       }
     }
-    rank.parts_.links.await_all(rank.parts_.device);
+    rank.parts_.await_links();
   }
 
   // The rank's last word on a step.
@@ -23934,7 +24062,6 @@ class MicrobatchPasses {
  public:
   using Table = typename Parts::Table;
   using PassType = typename Parts::PassType;
-  static constexpr auto way = Parts::Core::way;
 
   /// Both outlive this.
   MicrobatchPasses(Parts& parts, Slot& slot) : parts_{parts}, slot_{slot} {}
@@ -23943,7 +24070,7 @@ class MicrobatchPasses {
   void forward(LocalStage const& stage, int m, Table const& table, int t) const {
     Microbatch const& own = slot_.microbatches[m];
     PassType const& pass = slot_.pass(m);
-    parts_.links.await(parts_.device, ActionKind::forward, stage.id, slot_.key.training, own.chunk);
+    parts_.await_links(ActionKind::forward, stage.id, slot_.key.training, own.chunk);
     if (stage.has_input) {
       parts_.memory.set_input(t, slot_.feed.input(own), stage.id);
       if (parts_.tables.reads_two) {
@@ -23954,15 +24081,13 @@ class MicrobatchPasses {
     if (generates) {
       parts_.memory.carry(t, own.first - slot_.microbatches.begin());
     }
-    if constexpr (way.states) {
-      if (!generates) {
-        parts_.states.point(
-            stage.id, own.first - slot_.microbatches.begin(),
-            pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
-      }
+    if (parts_.states && !generates) {
+      parts_.states->point(
+          stage.id, own.first - slot_.microbatches.begin(),
+          pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
     }
-    if constexpr (way.chunks) {
-      parts_.chunks.point(
+    if (parts_.chunks) {
+      parts_.chunks->point(
           stage.id, pass.position == 0, [&](int n, int before) -> auto& {
             return parts_.memory.operands(t - before, n);
           });
@@ -24008,12 +24133,12 @@ class MicrobatchPasses {
       return;
     }
     PassType const& pass = slot_.pass(m);
-    if constexpr (way.chunks) {
-      parts_.chunks.go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
-                            pass.position + pass.time, pass.rows_in_all);
+    if (parts_.chunks) {
+      parts_.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
+                             pass.position + pass.time, pass.rows_in_all);
     }
     if (part != BackwardPart::weight_gradient && own.size > 0) {
-      parts_.links.await(parts_.device, ActionKind::backward, stage.id, true, own.chunk);
+      parts_.await_links(ActionKind::backward, stage.id, true, own.chunk);
       if (stage.has_result && stage.needs_gradient) {
         at_output(pass, [&](PassType const& at) {
           parts_.criterion->gradient(at, table.output, slot_.feed.targets(own),
@@ -24043,8 +24168,8 @@ class MicrobatchPasses {
 
   // Where a rank gathers parameters, with and without samples.
   void begin_pass() const {
-    if constexpr (way.slots) {
-      parts_.shares.begin_pass();
+    if (parts_.shares) {
+      parts_.shares->begin_pass();
     }
   }
   void go_through(LocalStage const& stage, PassDirection direction) const {
@@ -24088,7 +24213,7 @@ class MicrobatchPasses {
     }
   }
   void use_parameters(int n, PassDirection direction) const {
-    if constexpr (way.slots) {
+    if (parts_.tables.sharded_parameters) {
       parts_.use_parameters(n, direction);
     }
   }
@@ -24215,6 +24340,12 @@ TANDEM_ONCE int index_to_set(GraphView network, std::string_view name, std::size
 
 #endif
 
+// ---- tandem/engine/memory/rank_mirror.hpp
+
+/// @file
+/// RankMirror: parameters, gradients and states of a rank where the calling program can read and
+/// write them, whichever part of them the rank has.
+
 // ---- tandem/engine/memory/sharded_mirror.hpp
 
 /// @file
@@ -24237,9 +24368,9 @@ class ShardedMirror {
   ShardedMirror(DeviceTables const& tables, int states)
       : layout_{tables.layout}, shares_{tables.sharded_parameters}, states_{states} {}
 
-  /// @param pieces  RankParts::Pieces
-  template <class Pieces>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+  /// @param shares  ParameterShares
+  template <class Shares>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares& shares) {
     memory_ = &memory;
     copies_.resize(static_cast<std::size_t>((1 + states_) * layout_.trained +
                                             (shares_ ? layout_.elements : 0)));
@@ -24247,7 +24378,7 @@ class ShardedMirror {
       std::copy_n(memory.frozen(), layout_.elements - layout_.trained,
                   parameters() + layout_.trained);
     }
-    for (OwnedRange const& own : pieces.shares.owned()) {
+    for (OwnedRange const& own : shares.owned()) {
       if (shares_) {
         copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
       }
@@ -24259,28 +24390,28 @@ class ShardedMirror {
   }
 
   /// The other ranks' parts, too; all of them call it. Blocks until they are there.
-  template <class Pieces>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
-    download(device, memory, pieces);
+  template <class Shares>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
+    download(device, memory, shares);
     if (shares_) {
-      pieces.shares.gather_array(device, parameters(), {"parameters"});
+      shares.gather_array(device, parameters(), {"parameters"});
     }
-    pieces.shares.gather_array(device, gradients(), {"gradients"});
+    shares.gather_array(device, gradients(), {"gradients"});
     for (int s = 0; s < states_; ++s) {
-      pieces.shares.gather_array(device, state(s), {"states"});
+      shares.gather_array(device, state(s), {"states"});
     }
     device.finish();
   }
 
-  template <class Pieces>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+  template <class Shares>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares& shares) {
     if (shares_) {
       if (!copies_.empty()) {
         std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
                     memory.frozen());
       }
     }
-    for (OwnedRange const& own : pieces.shares.owned()) {
+    for (OwnedRange const& own : shares.owned()) {
       if (shares_ && !copies_.empty()) {
         std::copy_n(parameters() + own.range.begin, own.range.count(),
                     memory.kept_parameters(own.range.begin, own.lag));
@@ -24361,72 +24492,49 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 /// What it shows are copies: after gather() all of each parameter, gradient and state, before it
 /// this rank's slices, the rest as it was; until the next step or upload() releases them.
 ///
-/// Where replicas have shares of a slice's gradients and states, it is made whole first.
-///
-/// Memory: while it shows something, that of a rank that has no slices, in the host's memory; and a
-///         slice's gradients and states, where replicas have shares of them. While it gathers, the
-///         slices of one array, also on a device that has memory of its own.
-/// @tparam OwnMirror  ParameterMirror or ShardedMirror: of the rank's slices
-template <class Backend, class OwnMirror>
+/// Memory: while it shows something, that of a rank that has no slices, in the host's memory. While
+///         it gathers, the slices of one array, also on a device that has memory of its own.
+template <class Backend>
 class SlicedMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Backend>;
 
-  SlicedMirror(DeviceTables const& tables, int states)
-      : tables_{tables}, states_{states}, slice_{tables, states} {}
+  SlicedMirror(DeviceTables const& tables, int states) : tables_{tables}, states_{states} {}
 
-  /// @param pieces  RankParts::Pieces
-  template <class Pieces>
-  TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
-    if constexpr (shares) {
-      slice_.download(device, memory, pieces);
-    } else {
-      slice_.download(device, memory);
-    }
-    show(pieces.slices.slice());
+  /// Shows what @p own has, ParameterMirror or ShardedMirror: the slices of the rank, as @p rank
+  /// says.
+  template <class Own>
+  TANDEM_COLD void show(Own& own, Slice const& rank) {
+    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
+                                            (1 + states_) * tables_.whole_layout.trained));
+    each_array(own, [&](T const* slice, T* whole, bool trained, char const*) {
+      copy(slice, whole, rank, trained);
+    });
   }
 
   /// The other ranks' slices, too; all of them call it. Blocks until they are there.
-  template <class Pieces>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
-    if constexpr (shares) {
-      slice_.gather(device, memory, pieces);
-    } else {
-      slice_.download(device, memory);
-    }
-    show(pieces.slices.slice());
-    if (tables_.slices > 1) {
-      int const count = pieces.slices.slice().count;
-      std::vector<T> all;
-      each_array([&](T const* own, T* whole, bool trained, char const* name) {
-        std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
-        all.resize(static_cast<std::size_t>(each * count));
-        gather_array(device, pieces.slices, own, all, {name});
-        for (int number = 0; number < count; ++number) {
-          copy(all.data() + number * each, whole, {number, count}, trained);
-        }
-      });
-    }
+  template <class Own, class Slices>
+  TANDEM_COLD void gather(Device& device, Own& own, Slices& slices) {
+    int const count = slices.slice().count;
+    std::vector<T> all;
+    each_array(own, [&](T const* slice, T* whole, bool trained, char const* name) {
+      std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
+      all.resize(static_cast<std::size_t>(each * count));
+      gather_array(device, slices, slice, all, {name});
+      for (int number = 0; number < count; ++number) {
+        copy(all.data() + number * each, whole, {number, count}, trained);
+      }
+    });
   }
 
-  /// Takes this rank's slices of what was written.
-  template <class Pieces>
-  TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
-    Slice const rank = pieces.slices.slice();
-    if (!copies_.empty()) {
-      put(slice_.parameters(), parameters(), rank, false);
-      for (int s = 0; s < states_; ++s) {
-        put(slice_.state(s), state(s), rank, true);
-      }
+  /// Gives @p own this rank's slices of what was written; whether there is anything.
+  template <class Own>
+  TANDEM_COLD bool give(Own& own, Slice const& rank) const {
+    for (int s = -1; s < states_ && !copies_.empty(); ++s) {
+      put(s < 0 ? own.parameters() : own.state(s), copies_.data() + place(s), rank, s >= 0);
     }
-    if constexpr (shares) {
-      slice_.upload(device, memory, pieces);
-    } else if (!copies_.empty()) {
-      slice_.upload(device, memory);
-    }
-    release();
+    return !copies_.empty();
   }
 
   /// Gives the memory of the copies back.
@@ -24434,33 +24542,26 @@ class SlicedMirror {
     if (!copies_.empty()) {
       copies_ = {};
     }
-    if constexpr (shares) {
-      slice_.release();
-    }
   }
 
-  /// In the layout of WholeParameters. @pre download() was called
+  /// In the layout of WholeParameters. @pre show() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }
   [[nodiscard]] T* gradients() { return copies_.data() + tables_.whole_layout.elements; }
-  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * tables_.whole_layout.trained; }
+  [[nodiscard]] T* state(int s) { return copies_.data() + place(s); }
 
  private:
-  // Shows what slice_ has.
-  TANDEM_COLD void show(Slice const& rank) {
-    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
-                                            (1 + states_) * tables_.whole_layout.trained));
-    each_array([&](T const* own, T* whole, bool trained, char const*) {
-      copy(own, whole, rank, trained);
-    });
+  // Of parameters, -1, and of each state.
+  [[nodiscard]] std::int64_t place(int s) const {
+    return s < 0 ? 0 : tables_.whole_layout.elements + (1 + s) * tables_.whole_layout.trained;
   }
 
   // f(a slice's array, the whole one, whether it has trained parameters only, its name).
-  template <class F>
-  void each_array(F const& f) {
-    f(slice_.parameters(), parameters(), false, "parameters");
-    f(slice_.gradients(), gradients(), true, "gradients");
+  template <class Own, class F>
+  void each_array(Own& own, F const& f) {
+    f(own.parameters(), parameters(), false, "parameters");
+    f(own.gradients(), gradients(), true, "gradients");
     for (int s = 0; s < states_; ++s) {
-      f(slice_.state(s), state(s), true, "states");
+      f(own.state(s), state(s), true, "states");
     }
   }
 
@@ -24512,12 +24613,120 @@ class SlicedMirror {
     });
   }
 
-  static constexpr bool shares = std::is_same_v<OwnMirror, ShardedMirror<Backend>>;
-
   DeviceTables const& tables_;
   int states_;
-  OwnMirror slice_;
   std::vector<T> copies_;  // parameters, gradients, then states
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The memory's own mirror; where replicas have shares of gradients and states, a ShardedMirror in
+/// its place; and where ranks have slices, a SlicedMirror of either.
+/// @tparam Core  RankCore
+template <class Core>
+class RankMirror {
+ public:
+  using Backend = typename Core::Backend;
+  using T = typename Backend::Master;
+
+  RankMirror(DeviceTables const& tables, int states) : whole_{tables, states} {
+    if (tables.state_shares > 1) {
+      shares_ = std::make_unique<ShardedMirror<Backend>>(tables, states);
+    }
+    if (tables.layer_slices > 1) {
+      slices_ = std::make_unique<SlicedMirror<Backend>>(tables, states);
+    }
+  }
+
+  /// Shows what the rank has; the rest is as it was.
+  TANDEM_COLD void download(Core& core) {
+    of_slice([&](auto& own) {
+      if constexpr (is_shared<decltype(own)>) {
+        own.download(core.device, core.memory, *core.shares);
+      } else {
+        own.download(core.device, core.memory);
+      }
+      if (slices_) {
+        slices_->show(own, core.slice());
+      }
+    });
+  }
+
+  /// Shows what other ranks have, too, where the rank has a part alone; all of them call it. Blocks
+  /// until that is there.
+  TANDEM_COLD void gather(Core& core) {
+    of_slice([&](auto& own) {
+      if constexpr (is_shared<decltype(own)>) {
+        own.gather(core.device, core.memory, *core.shares);
+      } else if (slices_) {
+        own.download(core.device, core.memory);
+      }
+      if (slices_) {
+        slices_->show(own, core.slice());
+        if constexpr (Core::has_slices) {
+          if (core.slices) {
+            slices_->gather(core.device, own, *core.slices);
+          }
+        }
+      }
+    });
+  }
+
+  /// The rank takes its part of what was written.
+  TANDEM_COLD void upload(Core& core) {
+    of_slice([&](auto& own) {
+      bool const is_new = !slices_ || slices_->give(own, core.slice());
+      if constexpr (is_shared<decltype(own)>) {
+        own.upload(core.device, core.memory, *core.shares);
+      } else if (is_new) {
+        own.upload(core.device, core.memory);
+      }
+    });
+    release();
+  }
+
+  /// Gives the memory of copies of other ranks' parts back.
+  void release() {
+    if (shares_) {
+      shares_->release();
+    }
+    if (slices_) {
+      slices_->release();
+    }
+  }
+
+  /// @pre download() was called
+  [[nodiscard]] T* parameters() {
+    return slices_ ? slices_->parameters() : shares_ ? shares_->parameters() : whole_.parameters();
+  }
+  [[nodiscard]] T* gradients() {
+    return slices_ ? slices_->gradients() : shares_ ? shares_->gradients() : whole_.gradients();
+  }
+  [[nodiscard]] T* state(int s) {
+    return slices_ ? slices_->state(s) : shares_ ? shares_->state(s) : whole_.state(s);
+  }
+
+ private:
+  template <class Mirror>
+  static constexpr bool is_shared = std::same_as<Mirror, ShardedMirror<Backend>&>;
+
+  // f(mirror) of what the rank has of its slice.
+  template <class F>
+  void of_slice(F const& f) {
+    if constexpr (Core::Gradients::can_share) {
+      if (shares_) {
+        f(*shares_);
+        return;
+      }
+    }
+    f(whole_);
+  }
+
+  ParameterMirror<Backend> whole_;
+  std::unique_ptr<ShardedMirror<Backend>> shares_{};
+  std::unique_ptr<SlicedMirror<Backend>> slices_{};
 };
 
 }  // namespace tandem
@@ -24532,10 +24741,6 @@ struct HeldParts {
   Parts held;
 };
 
-/// Samples of numbers, and labels.
-template <class Parts, class P = typename Parts::Backend::Master>
-using SampleBatch = StepBatch<P, std::int32_t, P>;
-
 }  // namespace detail
 
 /// @tparam Interface  RankInterface
@@ -24546,11 +24751,6 @@ class RankBody : public Interface {
   using typename Interface::Batch;
   using typename Interface::P;
   using Backend = typename Parts::Backend;
-  using OwnMirror = std::conditional_t<Parts::way.gradients.shares, ShardedMirror<Backend>,
-                                       ParameterMirror<Backend>>;
-  using Mirror = std::conditional_t<Parts::way.sliced, SlicedMirror<Backend, OwnMirror>, OwnMirror>;
-  /// Whether a mirror shows what other ranks have pieces of.
-  static constexpr bool has_pieces = Parts::way.gradients.shares || Parts::way.sliced;
 
   [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
   /// What each node's op asked for.
@@ -24567,12 +24767,8 @@ class RankBody : public Interface {
     return list;
   }
   void download() override {
-    parts_.shares.arrive(parts_.device);
-    if constexpr (has_pieces) {
-      mirror_.download(parts_.device, parts_.memory, parts_.pieces());
-    } else {
-      mirror_.download(parts_.device, parts_.memory);
-    }
+    parts_.arrive();
+    mirror_.download(parts_);
   }
   void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
   void report_progress_to(std::atomic<std::uint64_t>* board) override {
@@ -24593,7 +24789,7 @@ class RankBody : public Interface {
   }
 
   Parts& parts_;
-  Mirror mirror_;
+  RankMirror<Parts> mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 
@@ -24783,6 +24979,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Slot = StepSlot<Parts, BatchType>;
   using Program = RankProgram<typename Core::Backend, Target>;
   using detail::HeldParts<Parts>::held;
+  static constexpr bool can_go_ahead = Assumes<Update<typename Core::Backend>>;
 
  public:
   using typename Base::Batch;
@@ -24813,10 +25010,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
       updates_.forgive(parts_);
-      if constexpr (Core::way.states) {
-        if (slot_.key.training) {
-          parts_.states.undo(parts_.device);
-        }
+      if (parts_.states && slot_.key.training) {
+        parts_.states->undo(parts_.device);
       }
       if (result.non_finite >= 0 && !voted) {  // who says no does not matter, and wants no memory
         blame(result, result.non_finite);
@@ -24826,7 +25021,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (Core::way.ahead) {
+    if constexpr (can_go_ahead) {
       ahead_.run(stream, *this);
     }
   }
@@ -24835,7 +25030,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     begin(state, batch, true);
     parts_.tracer.begin(parts_.device);
     training_step();
-    parts_.shares.arrive(parts_.device);
+    parts_.arrive();
     parts_.tracer.end();
     slot_.feed.end(parts_.device);
   }
@@ -24846,9 +25041,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     parts_.carry(slot_.microbatches, batch.position, batch.parents);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(held);
-      parts_.shares.forget();
+      parts_.forget_parameters();
       run(parts_.plan.forward.data());
-      parts_.links.await_all(parts_.device);
+      parts_.await_links();
       parts_.sums.finish(parts_.device, slot_.state, slot_.key.samples, slot_.result);
     });
     slot_.feed.end(parts_.device);
@@ -24894,20 +25089,20 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     }
   }
   void reset_states() override {
-    if constexpr (Core::way.states) {
-      parts_.states.clear(parts_.device);
+    if (parts_.states) {
+      parts_.states->clear(parts_.device);
     }
   }
   TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Core::way.states) {
+    if (parts_.states) {
       slot_.microbatches.split(samples);
-      parts_.states.get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
+      parts_.states->get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Core::way.states) {
+    if (parts_.states) {
       slot_.microbatches.split(samples);
-      parts_.states.put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
+      parts_.states->put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   [[nodiscard]] MemoryReport memory_report() const override {
@@ -24918,17 +25113,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     report.versions += updates_.undo_bytes();
     return report;
   }
-  void gather_pieces() override {
-    if constexpr (Base::has_pieces) {
-      mirror_.gather(parts_.device, parts_.memory, parts_.pieces());
-    }
-  }
+  void gather_pieces() override { mirror_.gather(parts_); }
   void upload() override {
-    if constexpr (Base::has_pieces) {
-      mirror_.upload(parts_.device, parts_.memory, parts_.pieces());
-    } else {
-      mirror_.upload(parts_.device, parts_.memory);
-    }
+    mirror_.upload(parts_);
     updates_.refresh(parts_);
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
@@ -24940,7 +25127,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   [[nodiscard]] bool untouched() const override {
     return !slot_.touched && !ahead_.on();  // in which updates are not looked at
   }
-  [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
+  [[nodiscard]] bool arrived() const override { return parts_.arrived(); }
 
  private:
   using Base::mirror_;
@@ -25012,7 +25199,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         break;
       case ActionKind::update:
         parts_.join_gradients();
-        if constexpr (Core::way.ahead) {
+        if constexpr (can_go_ahead) {
           if (ahead_.on()) {
             ahead_.update(action, *this);
             break;
@@ -25027,8 +25214,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         return false;
       default:
         if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
-          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                           own, slot_.key.training);
+          parts_.links->run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
+                            own, slot_.key.training);
         }
     }
     return true;
@@ -25036,10 +25223,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
 
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(held, state, batch, training, watch_.waiter());
-    if constexpr (Core::way.states) {
-      if (!training && batch.begins) {
-        parts_.states.begin_evaluation(parts_.device);
-      }
+    if (parts_.states && !training && batch.begins) {
+      parts_.states->begin_evaluation(parts_.device);
     }
   }
 
@@ -25050,16 +25235,14 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
 
   void prepare() {
-    if constexpr (Base::has_pieces) {
-      mirror_.release();
-    }
+    mirror_.release();
     if (parts_.tables.sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
     slot_.load(held);
-    parts_.shares.forget();
-    if constexpr (Core::way.states) {
-      parts_.states.begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
+    parts_.forget_parameters();
+    if (parts_.states) {
+      parts_.states->begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
     }
     parts_.begin_gradients();
     updates_.begin(parts_, slot_);
@@ -25102,7 +25285,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
       run_watched(row);
       return;
     }
-    if constexpr (Core::has_pairs) {
+    if constexpr (HasSides<typename Core::Device>) {
       if (parts_.pairs.on()) {
         walk_pairs(row);
         return;
@@ -25121,8 +25304,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     for (bool goes_on = true; goes_on; ++next) {
       if (Action const* const backward = paired_backward(next)) {
         // Either of the two may be the one that an earlier message is awaited by.
-        parts_.links.await(parts_.device, next->kind, next->stage, true, 0);
-        parts_.links.await(parts_.device, backward->kind, backward->stage, true, 0);
+        parts_.await_links(next->kind, next->stage, true, 0);
+        parts_.await_links(backward->kind, backward->stage, true, 0);
         typename Pairs::Pair pair{parts_.device};
         for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
           go(*next);
@@ -25169,14 +25352,14 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   void begin_losses() {
     bool const is_bad = updates_.joins_checks() && updates_.checks(parts_, slot_) &&
                         !updates_.check_gradients(parts_);
-    bool const is_first = parts_.slices.slice().number == 0;
+    bool const is_first = parts_.slice().number == 0;
     std::span<double> const lanes =
         is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
     if (is_bad) {
       lanes.front() = std::numeric_limits<double>::infinity();
     }
     parts_.gradients.reduce_sums(parts_.device, lanes);
-    if constexpr (Core::way.ahead) {
+    if constexpr (can_go_ahead) {
       ahead_.note(parts_.sums);
     }
   }
@@ -25194,7 +25377,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
-  std::conditional_t<Core::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
+  std::conditional_t<can_go_ahead, AheadRun<Batch>, NoPart> ahead_{};
 };
 
 // Here, so that a unit for which both are compiled elsewhere does not look into them.
@@ -25204,7 +25387,7 @@ Rank<Core, BatchType>::Rank(Program const& program, RankPlan plan, RankOptions c
     : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
       Base{held, options},
       slot_{held, options},
-      updates_{parts_, options, ends, Core::way.ahead},
+      updates_{parts_, options, ends, can_go_ahead && program.tables.post_validated},
       runner_{(!several_ranks() ||
                is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
       rank_{options.rank},
@@ -61659,64 +61842,6 @@ TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer opti
 /// The sentences for a backend or a transport that a Trainer cannot run on, and what it is compiled
 /// with instead, so that such a sentence is the only error.
 
-// ---- tandem/engine/links/concepts.hpp
-
-/// @file
-/// Carries: what a rank asks of its communicators, by what its program sends.
-
-namespace tandem {
-
-namespace detail {
-
-/// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
-/// another type; and an order that the communicator has not is made of messages.
-template <class Program, class C>
-constexpr bool reduces_masters() {
-  bool const several = Program::several_replicas || Program::map.copies > 1;
-  return several && Program::batching.wire == WireFormat::exact &&
-         (!Program::batching.reproducible || sums_in_order<C>);
-}
-
-template <class C, class B, class Program>
-concept ReducesMasters = !reduces_masters<Program, C>() || AllReduces<C, typename B::Master, Sum>;
-template <class C, class B, class Program>
-concept GathersRows =
-    !Program::has_row_gradients || !Program::several_replicas || AllGathers<C, typename B::Master>;
-template <class C, class B, class Program>
-concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
-                                                  ReduceScatters<C, typename B::Master, Sum>);
-template <class C, class B, class Program>
-concept SumsSlices = Program::slices == 1 ||
-                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
-                      AllGathers<C, double>);
-template <class C, class B, class Program>
-concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
-                                                    ReduceScatters<C, typename B::Scalar, Sum> &&
-                                                    AllReduces<C, typename B::Master, Sum>);
-template <class C, class B, class Program>
-concept ExchangesTiles = !Program::has_tiles || (Exchanges<C, typename B::Scalar> &&
-                                                 AllReduces<C, typename B::Master, Sum>);
-template <class C, class B, class Program>
-concept SendsScalars = Program::devices == 1 || SendsAndReceives<C, typename B::Scalar>;
-
-}  // namespace detail
-
-/// Queues on the streams of the backend's device; sums doubles, which are losses, votes and norms;
-/// gradients where there are several copies of the model, and gathers those that are GradientRows;
-/// sends activations where a copy is on several devices, sums them, and gathers doubles, where
-/// devices share layers, and exchanges them where devices have tiles of images.
-/// Labels are text that the rank owns.
-/// @tparam Program  of all devices
-template <class C, class B, class Program>
-concept Carries =
-    std::move_constructible<C> && std::same_as<typename C::Stream, typename B::Stream> &&
-    AllReduces<C, double, Sum> && detail::ReducesMasters<C, B, Program> &&
-    detail::GathersRows<C, B, Program> && detail::SharesState<C, B, Program> &&
-    detail::SumsSlices<C, B, Program> && detail::ExchangesRows<C, B, Program> &&
-    detail::ExchangesTiles<C, B, Program> && detail::SendsScalars<C, B, Program>;
-
-}  // namespace tandem
-
 // ---- tandem/train/options/default_transport.hpp
 
 /// @file
@@ -62015,7 +62140,7 @@ class AsynchronousRank final
       at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage_.id)});
       parts_.gradients.await_sums(parts_.device);
     }
-    parts_.links.await_all(parts_.device);
+    parts_.await_links();
     StepResult result;
     finish(slot, batch.size, result);
     return result;
@@ -62032,7 +62157,7 @@ class AsynchronousRank final
     update_.set_missed_steps(missed);
   }
   void upload() override {
-    mirror_.upload(parts_.device, parts_.memory);
+    mirror_.upload(parts_);
     pack_place(0);
   }
 
@@ -62123,8 +62248,8 @@ class AsynchronousRank final
     message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
   }
   void message(Action action, Slot& slot, int m, Table const& table) {
-    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
-                     slot.key.training);
+    parts_.links->run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
+                      slot.key.training);
   }
 
   // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
@@ -62139,7 +62264,7 @@ class AsynchronousRank final
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
       parts_.begin_gradients();
-      parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+      parts_.join_gradients();
       StepState const& state = *slot_of(step).feed.state();
       int const bad = update_.first_bad(parts_.device, parts_.memory);
       if (bad < 0) {
@@ -62231,13 +62356,22 @@ template <class Device, class Backend, class Loss, class Communicator>
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Device::Program>
 struct RankTypes {
-  using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator>()>;
+  using Core = RankCore<Backend, Communicator, gradient_way<Device, Communicator>()>;
   using Batch = StepBatchOf<Device, Backend, Loss>;
   using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
                                   Rank<Core, Batch>>;
-  static_assert(Device::places.count() == 1 || !Core::Memory::mixed,
+  static_assert(Device::places.count() == 1 || !RankMemory<Backend>::mixed,
                 "there is one copy of rounded parameters");
-  static_assert(!Device::Program::post_validated || !Core::Memory::mixed,
+  static_assert(!Device::Program::batching.reproducible || !Device::Program::sharded_state ||
+                    sums_in_order<Communicator> ||
+                    detail::scatters_in_order<Communicator, typename Backend::Master,
+                                              typename Communicator::Stream>,
+                "ShardedState with Reproducible<>: this communicator does not say that its "
+                "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
+                "ordered = true` if it does, or leave one of the two out");
+  static_assert(!Device::Program::stateful || KeepsStates<Backend>,
+                "Stateful: the backend's Verbs have no zero, copy and each for states");
+  static_assert(!Device::Program::post_validated || !RankMemory<Backend>::mixed,
                 "rounded parameters would have to be taken back with the others");
 };
 
@@ -62248,23 +62382,35 @@ struct RankTypes {
 template <class Device, class Backend, class Loss, class Communicator>
 using RankOf = typename detail::RankTypes<Device, Backend, Loss, Communicator>::type;
 
+/// Makes a Rank or an AsynchronousRank. Where it is compiled elsewhere, a unit does not look into
+/// either.
+template <class RankType, class Batch, class Program, class Ends>
+TANDEM_COLD std::unique_ptr<RankInterface<Batch>> construct_rank(Program const& program,
+                                                                 RankPlan plan,
+                                                                 RankOptions const& options,
+                                                                 Ends const& ends) {
+  return std::make_unique<RankType>(program, std::move(plan), options, ends);
+}
+
 template <class Device, class Backend, class Loss, class Metric, class Communicator>
-TANDEM_COLD std::unique_ptr<RankOf<Device, Backend, Loss, Communicator>> make_rank(
+TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> make_rank(
     RankOptions const& options, RankEnds<Communicator> const& ends) {
   using Program = typename Device::Program;
+  using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
     plan = make_asynchronous_plan<Device>(options.microbatches);
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }
-  auto rank = std::make_unique<RankOf<Device, Backend, Loss, Communicator>>(
+  int const replicas = plan.batching.replicas;
+  auto rank = construct_rank<Own, StepBatchOf<Device, Backend, Loss>>(
       rank_program<Device, Backend, Loss, Metric>, std::move(plan), options, ends);
-  if constexpr (!Program::asynchrony.on() && requires {
-                  check_queues(std::type_identity<Program>{}, options.rows, 1, rank->device());
+  if constexpr (!Program::asynchrony.on() && requires(typename Backend::Device & device) {
+                  check_queues(std::type_identity<Program>{}, options.rows, replicas, device);
                 }) {
-    check_queues(std::type_identity<Program>{}, options.rows, rank->plan().batching.replicas,
-                 rank->device());
+    check_queues(std::type_identity<Program>{}, options.rows, replicas,
+                 static_cast<Own&>(*rank).device());
   }
   return rank;
 }
@@ -75387,53 +75533,20 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE class onednn::LinearOp<T, true>;       \
   TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
 
-// Messages between threads.
-#define TANDEM_MESSAGES_OF(T)                                                                 \
-  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
-                                                       host::Queue&, Label);
-
-// A rank of a backend, but for how its ops are made: of samples of numbers with a label each.
-#define TANDEM_CORE_OF(...)                                                                     \
-  TANDEM_INSTANCE struct RankParts<__VA_ARGS__, std::int32_t>;                                  \
-  TANDEM_INSTANCE struct detail::RankOps<typename __VA_ARGS__::Backend, std::int32_t,           \
-                                         __VA_ARGS__::way>;                                     \
-  TANDEM_INSTANCE class Rank<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;                    \
-  TANDEM_INSTANCE struct StepSlot<RankParts<__VA_ARGS__, std::int32_t>,                         \
-                                  detail::SampleBatch<__VA_ARGS__>>;                            \
-  TANDEM_INSTANCE class MicrobatchPasses<                                                       \
-      RankParts<__VA_ARGS__, std::int32_t>,                                                     \
-      StepSlot<RankParts<__VA_ARGS__, std::int32_t>, detail::SampleBatch<__VA_ARGS__>>>;        \
-  TANDEM_INSTANCE struct __VA_ARGS__;                                                           \
-  TANDEM_INSTANCE class RankBody<RankInterface<detail::SampleBatch<__VA_ARGS__>>, __VA_ARGS__>; \
-  TANDEM_INSTANCE class Updates<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE class detail::DeviceUpdate<__VA_ARGS__>;
-
-// What a rank has of its backend alone.
-#define TANDEM_RANK_OF(...)                                                                        \
-  TANDEM_INSTANCE class Feed<__VA_ARGS__, StepBatch<typename __VA_ARGS__::Master, std::int32_t>>;  \
-  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                                                  \
-  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator, GradientWay{}>;        \
-  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
-                                          GradientWay{.sums = true}>;                              \
-  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
-  TANDEM_INSTANCE_OF(make_ops<__VA_ARGS__>)                                                        \
-  TANDEM_INSTANCE class NodePasses<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE_OF(op_needs<__VA_ARGS__>)                                                        \
-  TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
-  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
-  TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE class RowGradients<__VA_ARGS__>;                                                 \
-  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                                                  \
-  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;                                                     \
-  TANDEM_INSTANCE class UndoCopy<__VA_ARGS__>;                                                     \
-  TANDEM_INSTANCE class Update<__VA_ARGS__>;                                                       \
-  TANDEM_INSTANCE class VersionUpdate<__VA_ARGS__>;                                                \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{}>)                            \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.gradients = {.sums = true}}>) \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.links = true}>)               \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator,                                        \
-                          RankWay{.gradients = {.sums = true}, .links = true}>)
+// A rank with all that it has: of kernels K in precision P, whose ranks talk by C, and whose
+// samples of In have labels. What it consists of no other unit looks into.
+#define TANDEM_RANK_OF(Kind, C, K, P, In)                                                        \
+  TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
+  construct_rank<                                                                                \
+      Kind<RankCore<BasicHost<K, P>, C, GradientWay{}>, StepBatch<P::Master, std::int32_t, In>>, \
+      StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
+                                              RankPlan, RankOptions const&, RankEnds<C> const&);
+#define TANDEM_RANKS_OF(K, P)                                   \
+  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, P::Master)       \
+  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, std::int32_t)    \
+  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, P::Master)    \
+  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, std::int32_t) \
+  TANDEM_RANK_OF(AsynchronousRank, ThreadsCommunicator, K, P, P::Master)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
 #define TANDEM_STEPS_OF(...)                          \
@@ -75454,10 +75567,8 @@ namespace tandem {
 #else
 #define TANDEM_INSTANCE extern template
 #endif
-TANDEM_MESSAGES_OF(float)
-TANDEM_MESSAGES_OF(double)
-TANDEM_RANK_OF(BasicHost<Portable, Fp32>)
-TANDEM_RANK_OF(BasicHost<Portable, Fp64>)
+TANDEM_RANKS_OF(Portable, Fp32)
+TANDEM_RANKS_OF(Portable, Fp64)
 TANDEM_WEIGHTS_OF(float)
 TANDEM_WEIGHTS_OF(double)
 TANDEM_MEMORY_OF(float, float)
@@ -75475,9 +75586,8 @@ TANDEM_STEPS_OF(StepBatch<double, std::int32_t, double>)
 TANDEM_STEPS_OF(StepBatch<double, std::int32_t, std::int32_t>)
 TANDEM_STEPS_OF(StepBatch<double, float, double>)
 #if defined(TANDEM_ONEDNN)
-TANDEM_MESSAGES_OF(BFloat16)
-TANDEM_RANK_OF(BasicHost<OneDnn, Fp32>)
-TANDEM_RANK_OF(BasicHost<OneDnn, Bf16>)
+TANDEM_RANKS_OF(OneDnn, Fp32)
+TANDEM_RANKS_OF(OneDnn, Bf16)
 TANDEM_MEMORY_OF(BFloat16, float)
 #endif
 #undef TANDEM_INSTANCE
@@ -75516,8 +75626,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
-#undef TANDEM_CORE_OF
-#undef TANDEM_MESSAGES_OF
+#undef TANDEM_RANKS_OF
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_CHANNELS_OF
@@ -75594,7 +75703,6 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_BODIES_NAME
 #undef TANDEM_CHANNELS_OF
 #undef TANDEM_COLD
-#undef TANDEM_CORE_OF
 #undef TANDEM_IMPL_HAS
 #undef TANDEM_INLINE
 #undef TANDEM_INSTANCE
@@ -75603,7 +75711,6 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_KERNEL
 #undef TANDEM_KERNELS_OF
 #undef TANDEM_MEMORY_OF
-#undef TANDEM_MESSAGES_OF
 #undef TANDEM_NAME_OF_ASSERTIONS
 #undef TANDEM_NAME_OF_BODIES
 #undef TANDEM_NAME_OF_IMAGES
@@ -75614,6 +75721,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_ONCE
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
+#undef TANDEM_RANKS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_STEPS_OF
 #undef TANDEM_WEIGHTS_OF

@@ -179,53 +179,20 @@
   TANDEM_INSTANCE class onednn::LinearOp<T, true>;       \
   TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
 
-// Messages between threads.
-#define TANDEM_MESSAGES_OF(T)                                                                 \
-  TANDEM_INSTANCE void ThreadsCommunicator::all_reduce(std::span<T const>, std::span<T>, Sum, \
-                                                       host::Queue&, Label);
-
-// A rank of a backend, but for how its ops are made: of samples of numbers with a label each.
-#define TANDEM_CORE_OF(...)                                                                     \
-  TANDEM_INSTANCE struct RankParts<__VA_ARGS__, std::int32_t>;                                  \
-  TANDEM_INSTANCE struct detail::RankOps<typename __VA_ARGS__::Backend, std::int32_t,           \
-                                         __VA_ARGS__::way>;                                     \
-  TANDEM_INSTANCE class Rank<__VA_ARGS__, detail::SampleBatch<__VA_ARGS__>>;                    \
-  TANDEM_INSTANCE struct StepSlot<RankParts<__VA_ARGS__, std::int32_t>,                         \
-                                  detail::SampleBatch<__VA_ARGS__>>;                            \
-  TANDEM_INSTANCE class MicrobatchPasses<                                                       \
-      RankParts<__VA_ARGS__, std::int32_t>,                                                     \
-      StepSlot<RankParts<__VA_ARGS__, std::int32_t>, detail::SampleBatch<__VA_ARGS__>>>;        \
-  TANDEM_INSTANCE struct __VA_ARGS__;                                                           \
-  TANDEM_INSTANCE class RankBody<RankInterface<detail::SampleBatch<__VA_ARGS__>>, __VA_ARGS__>; \
-  TANDEM_INSTANCE class Updates<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE class detail::DeviceUpdate<__VA_ARGS__>;
-
-// What a rank has of its backend alone.
-#define TANDEM_RANK_OF(...)                                                                        \
-  TANDEM_INSTANCE class Feed<__VA_ARGS__, StepBatch<typename __VA_ARGS__::Master, std::int32_t>>;  \
-  TANDEM_INSTANCE class CarriedRows<__VA_ARGS__>;                                                  \
-  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator, GradientWay{}>;        \
-  TANDEM_INSTANCE class GradientReduction<__VA_ARGS__, ThreadsCommunicator,                        \
-                                          GradientWay{.sums = true}>;                              \
-  TANDEM_INSTANCE class LinkEnd<__VA_ARGS__, ThreadsCommunicator>;                                 \
-  TANDEM_INSTANCE_OF(make_ops<__VA_ARGS__>)                                                        \
-  TANDEM_INSTANCE class NodePasses<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE_OF(op_needs<__VA_ARGS__>)                                                        \
-  TANDEM_INSTANCE class ParameterMemory<__VA_ARGS__>;                                              \
-  TANDEM_INSTANCE class RankLinks<__VA_ARGS__, ThreadsCommunicator>;                               \
-  TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE class RowGradients<__VA_ARGS__>;                                                 \
-  TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                                                  \
-  TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                                                   \
-  TANDEM_INSTANCE class StepSums<__VA_ARGS__>;                                                     \
-  TANDEM_INSTANCE class UndoCopy<__VA_ARGS__>;                                                     \
-  TANDEM_INSTANCE class Update<__VA_ARGS__>;                                                       \
-  TANDEM_INSTANCE class VersionUpdate<__VA_ARGS__>;                                                \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{}>)                            \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.gradients = {.sums = true}}>) \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator, RankWay{.links = true}>)               \
-  TANDEM_CORE_OF(RankCore<__VA_ARGS__, ThreadsCommunicator,                                        \
-                          RankWay{.gradients = {.sums = true}, .links = true}>)
+// A rank with all that it has: of kernels K in precision P, whose ranks talk by C, and whose
+// samples of In have labels. What it consists of no other unit looks into.
+#define TANDEM_RANK_OF(Kind, C, K, P, In)                                                        \
+  TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
+  construct_rank<                                                                                \
+      Kind<RankCore<BasicHost<K, P>, C, GradientWay{}>, StepBatch<P::Master, std::int32_t, In>>, \
+      StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
+                                              RankPlan, RankOptions const&, RankEnds<C> const&);
+#define TANDEM_RANKS_OF(K, P)                                   \
+  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, P::Master)       \
+  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, std::int32_t)    \
+  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, P::Master)    \
+  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, std::int32_t) \
+  TANDEM_RANK_OF(AsynchronousRank, ThreadsCommunicator, K, P, P::Master)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
 #define TANDEM_STEPS_OF(...)                          \
@@ -246,10 +213,8 @@ namespace tandem {
 #else
 #define TANDEM_INSTANCE extern template
 #endif
-TANDEM_MESSAGES_OF(float)
-TANDEM_MESSAGES_OF(double)
-TANDEM_RANK_OF(BasicHost<Portable, Fp32>)
-TANDEM_RANK_OF(BasicHost<Portable, Fp64>)
+TANDEM_RANKS_OF(Portable, Fp32)
+TANDEM_RANKS_OF(Portable, Fp64)
 TANDEM_WEIGHTS_OF(float)
 TANDEM_WEIGHTS_OF(double)
 TANDEM_MEMORY_OF(float, float)
@@ -267,9 +232,8 @@ TANDEM_STEPS_OF(StepBatch<double, std::int32_t, double>)
 TANDEM_STEPS_OF(StepBatch<double, std::int32_t, std::int32_t>)
 TANDEM_STEPS_OF(StepBatch<double, float, double>)
 #if defined(TANDEM_ONEDNN)
-TANDEM_MESSAGES_OF(BFloat16)
-TANDEM_RANK_OF(BasicHost<OneDnn, Fp32>)
-TANDEM_RANK_OF(BasicHost<OneDnn, Bf16>)
+TANDEM_RANKS_OF(OneDnn, Fp32)
+TANDEM_RANKS_OF(OneDnn, Bf16)
 TANDEM_MEMORY_OF(BFloat16, float)
 #endif
 #undef TANDEM_INSTANCE
@@ -308,8 +272,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
-#undef TANDEM_CORE_OF
-#undef TANDEM_MESSAGES_OF
+#undef TANDEM_RANKS_OF
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_CHANNELS_OF

@@ -44,5 +44,8 @@
 #include <tandem/tables.hpp>
 #include <tandem/tandem.hpp>
 #include <tandem/text.hpp>
+#if !defined(TANDEM_IMPL_PART) || TANDEM_IMPL_PART == 2
+#include <tandem/impl/rank_parts.hpp>
+#endif
 
 #include <tandem/core/letters_back.hpp>

@@ -28,24 +28,17 @@
 
 namespace tandem {
 
-/// What of a program the code that sums gradients depends on, as it asks other things of
-/// communicators. All else are values: DeviceTables.
+/// How gradients are added: what a program asks of its communicators. All else are values:
+/// DeviceTables.
 struct GradientWay {
-  bool sums = false;      ///< over other devices
   bool in_order = false;  ///< of messages, where the communicator's own sums have no order
-  bool shares = false;    ///< each replica updates its part
-  bool in_slots = false;  ///< and keeps its part of the gradients alone
   WireFormat wire = WireFormat::exact;
 };
 
 /// @tparam Device  a DeviceProgram
-template <class Device, class Communicator, class Program = typename Device::Program>
+template <class Device, class Communicator>
 constexpr GradientWay gradient_way() {
-  bool const twins = Device::has_twins && !Program::averaging.keeps_two();
-  return {.sums = twins ? Program::several_replicas : Device::sums_gradients,
-          .in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
-          .shares = Device::state_shares > 1,
-          .in_slots = Program::sharded_gradients,
+  return {.in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
           .wire = Device::batching.wire};
 }
 
@@ -67,15 +60,30 @@ inline constexpr bool scatters_in_order = requires(Communicator& group, std::spa
   reduce_scatter_ordered(group, in, out, Sum{}, scratch, stream, label);
 };
 
+}  // namespace detail
+
+/// Whether ranks of a communicator can add E in an order fixed by rank.
+template <class Communicator, class E>
+inline constexpr bool has_order =
+    sums_in_order<Communicator> ||
+    detail::adds_in_order<Communicator, E, typename Communicator::Stream>;
+
+namespace detail {
+
+template <class Communicator, class E>
+constexpr void check_order() {
+  static_assert(has_order<Communicator, E>,
+                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
+                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
+                "Reproducible out");
+}
+
 /// @p data becomes its sum over the ranks by all_reduce_ordered(), which the backend has.
 /// @param op  Sum, or one that rounds
 template <class Communicator, class E, class Op, class Stream>
 void add_in_order(Communicator& group, std::span<E> data, Op op, std::span<std::byte> scratch,
                   Stream& stream, Label label) {
-  static_assert(adds_in_order<Communicator, E, Stream>,
-                "Reproducible<>: this communicator does not say that it adds in an order fixed by "
-                "rank; give it `static constexpr bool ordered = true` if it does, or leave "
-                "Reproducible out");
+  check_order<Communicator, E>();
   if constexpr (adds_in_order<Communicator, E, Stream>) {
     all_reduce_ordered(group, std::span<E const>{data}, data, op, scratch, stream, label);
   }
@@ -103,7 +111,9 @@ struct PlainSum {
   template <class E, class Stream>
   void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
                Label label) const {
-    group.reduce_scatter(data, part, Sum{}, stream, label);
+    if constexpr (ReduceScatters<Communicator, E, Sum>) {  // as where states are sharded
+      group.reduce_scatter(data, part, Sum{}, stream, label);
+    }
   }
   [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
 };
@@ -123,11 +133,7 @@ class SumInOrder {
   template <class E, class Stream>
   void scatter(Communicator& group, std::span<E> data, std::span<E> part, Stream& stream,
                Label label) const {
-    static_assert(scatters_in_order<Communicator, E, Stream>,
-                  "ShardedState with Reproducible<>: this communicator does not say that its "
-                  "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
-                  "ordered = true` if it does, or leave one of the two out");
-    if constexpr (scatters_in_order<Communicator, E, Stream>) {
+    if constexpr (scatters_in_order<Communicator, E, Stream>) {  // as where states are sharded
       reduce_scatter_ordered(group, std::span<E const>{data}, part, Sum{},
                              {scratch_.data(), scratch_.bytes()}, stream, label);
     }
@@ -210,16 +216,14 @@ class BucketSums {
     auto const sent = wire_.sent(device, gradients, range);
     Label const label{"bucket", bucket};
     detail::queue_collective(device, tracer, label, mark(bucket), [&] {
-      if constexpr (Way.shares) {
-        if (part.count() < range.count()) {
-          adds_.scatter(group, sent,
-                        sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
-                                     static_cast<std::size_t>(part.count())),
-                        device.communication, label);
-          return;
-        }
+      if (part.count() < range.count()) {
+        adds_.scatter(group, sent,
+                      sent.subspan(static_cast<std::size_t>(part.begin - range.begin),
+                                   static_cast<std::size_t>(part.count())),
+                      device.communication, label);
+      } else {
+        adds_(group, sent, device.communication, label);
       }
-      adds_(group, sent, device.communication, label);
     });
   }
 

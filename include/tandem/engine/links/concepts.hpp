@@ -13,6 +13,11 @@
 
 namespace tandem {
 
+/// Whether ranks of a communicator can share layers.
+template <class C, class B>
+concept SharesLayers = AllReduces<C, typename B::Scalar, Sum> &&
+    AllGathers<C, typename B::Master> && AllGathers<C, double>;
+
 namespace detail {
 
 /// Whether an all-reduce alone adds gradients, or weights, as they are kept. Rounded ones are of
@@ -33,9 +38,7 @@ template <class C, class B, class Program>
 concept SharesState = !Program::sharded_state || (AllGathers<C, typename B::Master> &&
                                                   ReduceScatters<C, typename B::Master, Sum>);
 template <class C, class B, class Program>
-concept SumsSlices = Program::slices == 1 ||
-                     (AllReduces<C, typename B::Scalar, Sum> && AllGathers<C, typename B::Master> &&
-                      AllGathers<C, double>);
+concept SumsSlices = Program::slices == 1 || SharesLayers<C, B>;
 template <class C, class B, class Program>
 concept ExchangesRows = !Program::sequence_rows || (AllGathers<C, typename B::Scalar> &&
                                                     ReduceScatters<C, typename B::Scalar, Sum> &&

@@ -7,11 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <tandem/comm/concepts.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/reduction.hpp>
 #include <tandem/engine/links/bucket_sums.hpp>
@@ -42,10 +44,12 @@ class GradientReduction {
   using Device = typename Backend::Device;
   using Mark = typename Device::Mark;
   using Memory = ParameterMemory<Backend>;
-  using Sums =
-      std::conditional_t<Way.sums && !Way.in_slots, BucketSums<Backend, Communicator, Way>, NoPart>;
-  using Scattered =
-      std::conditional_t<Way.in_slots, ScatteredBuckets<Backend, Communicator, Way>, NoPart>;
+  static constexpr bool can_sum =
+      Way.in_order || Way.wire != WireFormat::exact || AllReduces<Communicator, P, Sum>;
+  static constexpr bool can_share =
+      ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
+  using Sums = std::conditional_t<can_sum, BucketSums<Backend, Communicator, Way>, NoPart>;
+  using Scattered = std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator>, NoPart>;
   using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
 
   /// @param tables  outlive this
@@ -68,8 +72,12 @@ class GradientReduction {
         alone_{tables.any_replicas &&
                (has_twins_ ? plan.batching.replicas
                            : tables.gradient_replicas(plan.batching.replicas)) == 1},
-        sums_{layout(), device, tables.gradient_replicas(plan.batching.replicas)},
-        scattered_{tables, device, tracer},
+        sums_{sums_over_devices(tables) && !tables.sharded_gradients
+                  ? std::make_unique<Sums>(layout(), device,
+                                           tables.gradient_replicas(plan.batching.replicas))
+                  : nullptr},
+        scattered_{tables.sharded_gradients ? std::make_unique<Scattered>(tables, device, tracer)
+                                            : nullptr},
         rows_{tables, device, tables.gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
@@ -78,15 +86,17 @@ class GradientReduction {
 
   /// Gradients of stage @p stage may be written from now on, from its first bucket to its last.
   void open(Device& device, Memory const& memory, int stage) {
-    scattered_.open_stage(device, memory, stage);
+    if (scattered_) {
+      scattered_->open_stage(device, memory, stage);
+    }
   }
 
   /// The gradients of @p bucket are whole for @p leaf of the stage's copy: they join the tree, and
   /// at the end of the last leaf their reduction over the replicas begins; of each leaf where a
   /// rank keeps its part alone.
   TANDEM_NOINLINE void leaf_ready(Device& device, Memory const& memory, int bucket, int leaf) {
-    if constexpr (Way.in_slots) {
-      scattered_.begin(device, group(bucket), memory, bucket, leaf);
+    if (scattered_) {
+      scattered_->begin(device, group(bucket), memory, bucket, leaf);
     } else {
       if (memory.waiting_leaves() > 0) {
         join_tree(device, memory, leaf, tables_.bucket(bucket));
@@ -100,13 +110,15 @@ class GradientReduction {
 
   /// What is computed from now on reads the sum of @p bucket over all replicas.
   TANDEM_NOINLINE void await(Device& device, Memory const& memory, int bucket) {
-    scattered_.await(device, memory, bucket);
+    if (scattered_) {
+      scattered_->await(device, memory, bucket);
+    }
     if (!overlaps_ && bucket == 0) {
       begin_in_order(device, memory);
     }
     if (!is_second(bucket)) {  // which gets its sum from the first
-      if (!alone_ && tables_.bucket(bucket).count() > 0) {
-        sums_.await(device, memory.gradients(), bucket, summed(bucket));
+      if (!alone_ && sums_ && tables_.bucket(bucket).count() > 0) {
+        sums_->await(device, memory.gradients(), bucket, summed(bucket));
       }
       if (!alone_) {
         rows_.await(device, memory.rows(), bucket);
@@ -125,27 +137,30 @@ class GradientReduction {
   /// for so long. All replicas call it. @pre all buckets were awaited
   template <class F>
   void each_whole(Device& device, Memory const& memory, F const& f) {
-    scattered_.each_whole(
-        device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+    if constexpr (can_share) {
+      scattered_->each_whole(
+          device, memory, [this](int bucket) -> Communicator& { return group(bucket); }, f);
+    }
   }
 
   /// Where the sum of the gradient of @p element is, with those behind it in its bucket. Where a
   /// rank keeps its part alone, the bucket is gathered in slot @p slot, unless that or slot 0 has
   /// it; until the next one there. All replicas call it. @pre all buckets were awaited
   P* lend(Device& device, Memory const& memory, std::int64_t element, int slot) {
-    if constexpr (Way.in_slots) {
-      int const bucket = bucket_of(layout(), element);
-      return scattered_.lend(device, group(bucket), memory, bucket, slot) + element -
-             layout().bucket_begin[bucket];
-    } else {
-      return memory.gradients() + element;
+    if constexpr (can_share) {
+      if (scattered_) {
+        int const bucket = bucket_of(layout(), element);
+        return scattered_->lend(device, group(bucket), memory, bucket, slot) + element -
+               layout().bucket_begin[bucket];
+      }
     }
+    return memory.gradients() + element;
   }
   /// The rank's part of what was changed there.
   void take_back(Device& device, Memory const& memory, std::int64_t element) {
-    if constexpr (Way.in_slots) {
+    if (scattered_) {
       int const bucket = bucket_of(layout(), element);
-      scattered_.take_back(device, memory, bucket, group(bucket).rank());
+      scattered_->take_back(device, memory, bucket, group(bucket).rank());
     }
   }
 
@@ -184,7 +199,9 @@ class GradientReduction {
   [[nodiscard]] Communicator& communicator(int stage) {
     return stages_[static_cast<std::size_t>(stage)];
   }
-  [[nodiscard]] std::int64_t wire_bytes() const { return static_cast<std::int64_t>(sums_.bytes()); }
+  [[nodiscard]] std::int64_t wire_bytes() const {
+    return sums_ ? static_cast<std::int64_t>(sums_->bytes()) : 0;
+  }
 
  private:
   [[nodiscard]] LayoutView const& layout() const { return tables_.layout; }
@@ -192,7 +209,7 @@ class GradientReduction {
   // What of @p bucket is to be the sum here: where each replica updates a part, that, unless all
   // of them need more.
   [[nodiscard]] ElementRange summed(int bucket) {
-    if (Way.shares && !sums_whole_ && !tables_.shares_bucket(bucket)) {
+    if (tables_.state_shares > 1 && !sums_whole_ && !tables_.shares_bucket(bucket)) {
       return bucket_share(layout(), bucket, group(bucket).rank(), tables_.state_shares);
     }
     return tables_.bucket(bucket);
@@ -218,6 +235,12 @@ class GradientReduction {
     }
   }
 
+  // Where the device has both copies of a part, what it trains of them together has one replica.
+  static bool sums_over_devices(DeviceTables const& tables) {
+    bool const twins = tables.has_twins && !tables.averaging.keeps_two();
+    return twins ? tables.several_replicas : tables.sums_gradients;
+  }
+
   // Of the replicas of a bucket.
   [[nodiscard]] Communicator& group(int bucket) {
     return communicator(local_stage(tables_.stages, layout().bucket_stage[bucket]));
@@ -228,8 +251,8 @@ class GradientReduction {
       return;
     }
     Communicator& replicas = group(bucket);
-    if (tables_.bucket(bucket).count() > 0) {
-      sums_.begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
+    if (sums_ && tables_.bucket(bucket).count() > 0) {
+      sums_->begin(device, replicas, memory.gradients(), bucket, summed(bucket), *tracer_);
     }
     rows_.begin(device, replicas, memory.rows(), bucket, *tracer_);
   }
@@ -275,9 +298,9 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;  // of any number of replicas there is one, whose sums are there
-  Sums sums_;
-  Scattered scattered_;
+  bool alone_;                  // of any number of replicas there is one, whose sums are there
+  std::unique_ptr<Sums> sums_;  // over other devices
+  std::unique_ptr<Scattered> scattered_;  // where a rank keeps its part of the sums alone
   RowGradientSums rows_;
 };
 

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -31,14 +32,40 @@ struct ModelArray {
   P* sum = nullptr;
 };
 
-/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
-///       the communication stream.
-template <class Backend, class Communicator>
-class PairSums {
+/// How the two copies of a stage's weights are added up.
+template <class Backend>
+class ModelSums {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Arrays = std::vector<ModelArray<P>>;
+
+  ModelSums() = default;
+  ModelSums(ModelSums const&) = delete;
+  ModelSums& operator=(ModelSums const&) = delete;
+  virtual ~ModelSums() = default;
+
+  /// What has been computed so far of a local stage is summed over its two copies.
+  virtual void begin(Device& device, Arrays const& arrays, int stage) = 0;
+  /// What is computed from now on reads the sum.
+  virtual void await(Device& device, int stage) = 0;
+  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
+  /// @param counts  whether this one does
+  /// @param both    whether the other one does, too
+  virtual void replace(Device& device, ModelArray<P> const& array, int stage, bool counts,
+                       bool both) = 0;
+};
+
+/// On two devices.
+///
+/// Comm: an all-reduce of a stage's parameters over two ranks, each way as many bytes as these, on
+///       the communication stream.
+template <class Backend, class Communicator>
+class PairSums final : public ModelSums<Backend> {
+ public:
+  using typename ModelSums<Backend>::Arrays;
+  using typename ModelSums<Backend>::Device;
+  using typename ModelSums<Backend>::P;
 
   /// @param ends    RankEnds
   /// @param tracer  outlives this, as @p tables do
@@ -50,8 +77,7 @@ class PairSums {
     }
   }
 
-  /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, Arrays const& arrays, int stage) {
+  void begin(Device& device, Arrays const& arrays, int stage) override {
     ElementRange const own = tables_.trained(stage);
     device.begin_on(device.communication);
     for (ModelArray<P> const& array : arrays) {
@@ -60,12 +86,11 @@ class PairSums {
     device.mark_on(device.communication, mark(stage));
   }
 
-  /// What is computed from now on reads the sum.
-  void await(Device& device, int stage) { device.await_on(device.communication, mark(stage)); }
-
-  /// In place of a stage's weights, which array.sum has kept: the sum of those copies that count.
-  /// @param counts  whether this one does
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool /*both*/) {
+  void await(Device& device, int stage) override {
+    device.await_on(device.communication, mark(stage));
+  }
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts,
+               bool /*both*/) override {
     ElementRange const own = tables_.trained(stage);
     P* const weights = array.own + own.begin;
     if (!counts) {
@@ -83,9 +108,10 @@ class PairSums {
 
   void add(Device& device, P const* in, P* out, std::int64_t count) {
     auto const size = static_cast<std::size_t>(count);
-    tracer_->collective(device, {"average"}, [&] {
+    Label const label{"average"};
+    tracer_->collective(device, label, [&] {
       pair_.all_reduce(std::span<P const>{in, size}, std::span<P>{out, size}, Sum{},
-                       device.communication, {"average"});
+                       device.communication, label);
     });
   }
 
@@ -97,16 +123,16 @@ class PairSums {
 
 /// The same on a device that has both copies of its part, stages 0 and 1: nothing is sent.
 template <class Backend>
-class TwinSums {
+class TwinSums final : public ModelSums<Backend> {
  public:
-  using P = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Arrays = std::vector<ModelArray<P>>;
+  using typename ModelSums<Backend>::Arrays;
+  using typename ModelSums<Backend>::Device;
+  using typename ModelSums<Backend>::P;
 
-  TwinSums(DeviceTables const& tables, auto const&... /*arguments*/) : tables_{tables} {}
+  explicit TwinSums(DeviceTables const& tables) : tables_{tables} {}
 
   /// Sums once both stages have begun, in the place of each.
-  void begin(Device& device, Arrays const& arrays, int /*stage*/) {
+  void begin(Device& device, Arrays const& arrays, int /*stage*/) override {
     begun_ = (begun_ + 1) % 2;
     if (begun_ != 0) {
       return;
@@ -123,10 +149,9 @@ class TwinSums {
       Verbs<Backend>::copy(device, sum, array.sum + second.begin, second.count());
     }
   }
-  void await(Device& /*device*/, int /*stage*/) {}
-
-  /// @param both  whether the other copy counts, too
-  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts, bool both) {
+  void await(Device& /*device*/, int /*stage*/) override {}
+  void replace(Device& device, ModelArray<P> const& array, int stage, bool counts,
+               bool both) override {
     ElementRange const own = tables_.trained(stage);
     ElementRange const other = tables_.trained(1 - stage);
     P* const weights = array.own + own.begin;
@@ -160,23 +185,17 @@ struct TakeMean {
 
 /// The weights of two models, and their optimizer states if the rule says so, are averaged stage by
 /// stage. Where the two may differ between steps the sums have memory of their own.
-/// @tparam Sums  PairSums or TwinSums
-template <class Backend, class Sums>
+template <class Backend>
 class ModelExchange {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
 
   /// @param memory   the rank's, which stays where it is
-  /// @param ends     RankEnds
   /// @param states   of the optimizer
-  /// @param tracer   outlives this
-  template <class Ends>
-  ModelExchange(Device& device, ParameterMemory<Backend> const& memory, Ends const& ends,
-                int states, Tracer<Device>& tracer)
-      : tables_{memory.tables()},
-        sums_{tables_, device, ends, tracer},
-        buffer_{device, buffer_bytes(states)} {
+  ModelExchange(Device& device, ParameterMemory<Backend> const& memory,
+                std::unique_ptr<ModelSums<Backend>> sums, int states)
+      : tables_{memory.tables()}, sums_{std::move(sums)}, buffer_{device, buffer_bytes(states)} {
     for (int a = 0; a < arrays(states); ++a) {
       P* const own = a == 0 ? memory.parameters() : memory.state(a - 1);
       arrays_.push_back({own, has_buffer() ? buffer_.template as<P>() + a * trained() : own});
@@ -184,7 +203,7 @@ class ModelExchange {
   }
 
   /// What has been computed so far of a local stage is summed over its two copies.
-  void begin(Device& device, int stage) { sums_.begin(device, arrays_, stage); }
+  void begin(Device& device, int stage) { sums_->begin(device, arrays_, stage); }
 
   /// The same of all stages.
   void begin_all(Device& device) {
@@ -193,7 +212,7 @@ class ModelExchange {
 
   /// What is computed from now on has the average, unless *stopped.
   void await(Device& device, int stage, int const* stopped) {
-    sums_.await(device, stage);
+    sums_->await(device, stage);
     ElementRange const own = tables_.trained(stage);
     for (ModelArray<P> const& array : arrays_) {
       take_mean(device, array.sum + own.begin, array.own + own.begin, own.count(), stopped);
@@ -254,7 +273,7 @@ class ModelExchange {
     WhichModel const own_model = stage_of(stage).copy == 0 ? WhichModel::first : WhichModel::second;
     bool const both = which == WhichModel::average;
     bool const counts = both || which == own_model;
-    sums_.replace(device, weights(), stage, counts, both);
+    sums_->replace(device, weights(), stage, counts, both);
     if (both) {
       ElementRange const own = tables_.trained(stage);
       P* const mean = weights().own + own.begin;
@@ -267,7 +286,7 @@ class ModelExchange {
   }
 
   DeviceTables const& tables_;
-  Sums sums_;
+  std::unique_ptr<ModelSums<Backend>> sums_;
   typename Backend::Buffer buffer_;
   std::vector<ModelArray<P>> arrays_;
   bool kept_ = false;  // the sums have a stand-in's own weights

@@ -19,29 +19,31 @@ struct NoPart {
 
   NoPart(auto const&... /*arguments*/) {}
 
-  static void add(auto const&... /*arguments*/) {}
   static void add_up(auto const&... /*arguments*/) {}
   static void arrive(auto const&... /*arguments*/) {}
   static void await(auto const&... /*arguments*/) {}
   static void await_all(auto const&... /*arguments*/) {}
   static void begin(auto const&... /*arguments*/) {}
-  static void begin_scatter(auto const&... /*arguments*/) {}
+  static void begin_evaluation(auto const&... /*arguments*/) {}
+  static void begin_pass() {}
   static void begin_step(auto const&... /*arguments*/) {}
   static void bring_together(auto const&... /*arguments*/) {}
   static void clear(auto const&... /*arguments*/) {}
-  static void end_scatter(auto const&... /*arguments*/) {}
   static void exchange(auto const&... /*arguments*/) {}
   static void forget() {}
   static void gather(auto const&... /*arguments*/) {}
-  static void gather_rows(auto const&... /*arguments*/) {}
+  static void get(auto const&... /*arguments*/) {}
   static void give_back(auto const&... /*arguments*/) {}
   static void join_tree(auto const&... /*arguments*/) {}
   static void keep(auto const&... /*arguments*/) {}
   static void open(auto const&... /*arguments*/) {}
   static void open_stage(auto const&... /*arguments*/) {}
+  static void point(auto const&... /*arguments*/) {}
+  static void put(auto const&... /*arguments*/) {}
   static void run(auto const&... /*arguments*/) {}
   static void settle(auto const&... /*arguments*/) {}
-  static void take_rows(auto const&... /*arguments*/) {}
+  static void take_back(auto const&... /*arguments*/) {}
+  static void undo(auto const&... /*arguments*/) {}
   static void use(auto const&... /*arguments*/) {}
 
   [[nodiscard]] static constexpr bool arrived() { return true; }

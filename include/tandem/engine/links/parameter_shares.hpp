@@ -35,6 +35,10 @@ class ParameterShares {
   /// next step's forward passes. Not on devices whose steps are recorded, which end whole.
   static constexpr bool comes_late = ParameterMirror<Backend>::is_memory;
 
+  ParameterShares(ParameterShares const&) = delete;
+  ParameterShares& operator=(ParameterShares const&) = delete;
+  virtual ~ParameterShares() = default;
+
   /// @param tables, groups, tracer  outlive this
   TANDEM_COLD ParameterShares(DeviceTables const& tables, Device& device, Groups& groups,
                               Tracer<Device>& tracer)
@@ -70,7 +74,7 @@ class ParameterShares {
   /// Brings all parameters, each as the rank that owns it has it, in the order in which a forward
   /// pass reads them. They have come behind arrive(), those of a node behind use(), and where
   /// nothing comes late at once. Comm: an all-gather of each bucket.
-  void gather(Device& device, Memory const& memory) {
+  virtual void gather(Device& device, Memory const& memory) {
     arrive(device);
     for (int bucket = layout_.buckets - 1; bucket >= 0; --bucket) {
       begin(device, memory.parameters(), bucket, {"parameters", bucket});
@@ -91,7 +95,7 @@ class ParameterShares {
 
   /// What is computed from now on reads the parameters of node @p n, and those of the one whose
   /// bias it absorbs.
-  void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
+  virtual void use(Device& device, Memory const& /*memory*/, int n, PassDirection /*direction*/) {
     if (coming_ == 0) {
       return;
     }
@@ -113,18 +117,20 @@ class ParameterShares {
 
   /// Copies all trained parameters, to be given back: without the other ranks, of whom one may
   /// fail meanwhile.
-  TANDEM_COLD void keep(Device& device, Memory const& memory) {
+  TANDEM_COLD virtual void keep(Device& device, Memory const& memory) {
     arrive(device);
     kept_ = Buffer{device, static_cast<std::size_t>(layout_.trained) * sizeof(P)};
     Verbs<Backend>::copy(device, memory.parameters(), kept_.template as<P>(), layout_.trained);
   }
-  TANDEM_COLD void give_back(Device& device, Memory const& memory) {
+  TANDEM_COLD virtual void give_back(Device& device, Memory const& memory) {
     arrive(device);
     Verbs<Backend>::copy(device, kept_.template as<P>(), memory.parameters(), layout_.trained);
     kept_ = Buffer{device, 0};
   }
   /// After parameters were written.
-  static void forget() {}
+  virtual void forget() {}
+  /// Before a pass of a stage.
+  virtual void begin_pass() {}
 
  protected:
   using Mark = typename Device::Mark;
@@ -176,7 +182,7 @@ class ParameterShares {
 /// As ParameterShares, with a rank's own part of the parameters where that has all. The replicas of
 /// a stage go through its buckets in one order, without samples, too.
 template <class Backend, class Groups>
-class ParameterSlots : public ParameterShares<Backend, Groups> {
+class ParameterSlots final : public ParameterShares<Backend, Groups> {
   using Base = ParameterShares<Backend, Groups>;
 
  public:
@@ -184,19 +190,17 @@ class ParameterSlots : public ParameterShares<Backend, Groups> {
   using typename Base::Memory;
   using typename Base::P;
 
-  static constexpr bool comes_late = false;
-
   TANDEM_COLD ParameterSlots(DeviceTables const& tables, Device& device, Groups& groups,
                              Tracer<Device>& tracer)
       : Base{tables, device, groups, tracer},
         turns_{tables.graph, tables.layout, tables.segments},
         gathered_{device.make_mark(), device.make_mark()} {}
 
-  void begin_pass() { turns_.begin_pass(); }
+  void begin_pass() override { turns_.begin_pass(); }
 
   /// What is computed from now on reads the parameters of node @p n, in products rounded where
   /// these read them so.
-  void use(Device& device, Memory const& memory, int n, PassDirection direction) {
+  void use(Device& device, Memory const& memory, int n, PassDirection direction) override {
     turns_.use(
         n, direction, [&](int bucket) { fetch(device, memory, bucket); },
         [&](int bucket) { device.await_on(device.communication, gathered_[bucket & 1]); });
@@ -204,10 +208,10 @@ class ParameterSlots : public ParameterShares<Backend, Groups> {
 
   /// The rank's part has changed, or a step begins: what it queues is the same each time, since it
   /// may be recorded.
-  void forget() { turns_.forget(); }
-  void gather(Device& /*device*/, Memory const& /*memory*/) { forget(); }
-  void keep(Device& /*device*/, Memory const& /*memory*/) {}
-  void give_back(Device& /*device*/, Memory const& /*memory*/) { forget(); }
+  void forget() override { turns_.forget(); }
+  void gather(Device& /*device*/, Memory const& /*memory*/) override { forget(); }
+  void keep(Device& /*device*/, Memory const& /*memory*/) override {}
+  void give_back(Device& /*device*/, Memory const& /*memory*/) override { forget(); }
 
  private:
   void fetch(Device& device, Memory const& memory, int bucket) {

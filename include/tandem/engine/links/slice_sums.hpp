@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <vector>
 
+#include <tandem/comm/concepts.hpp>
 #include <tandem/comm/message.hpp>
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/ordered.hpp>
@@ -28,21 +30,6 @@
 namespace tandem {
 
 namespace detail {
-
-/// How the ranks add what a node has: as the communicator does.
-template <class Backend, class Communicator>
-struct PlainSlices {
-  using T = typename Backend::Scalar;
-
-  PlainSlices(DeviceTables const& /*tables*/, typename Backend::Device const& /*device*/,
-              int /*samples*/) {}
-
-  template <class Stream>
-  void operator()(Communicator& group, std::span<T> data, Stream& stream, Label label) const {
-    group.all_reduce(data, data, Sum{}, stream, label);
-  }
-  [[nodiscard]] static constexpr std::size_t bytes() { return 0; }
-};
 
 /// As a rank that has all slices adds them: in the order of comm/fixed_tree.hpp, each sum rounded
 /// as it is stored there; of messages where the communicator has no order.
@@ -88,15 +75,13 @@ class SlicesInOrder {
 /// The rank's end of the group of its slices, on the communication stream. The group adds in the
 /// order of the slices, so that all ranks have the same bits, and each run the same; by NCCL only
 /// where Reproducible asks for that.
-/// @tparam in_order  whether in an order that no communicator changes
-template <class Backend, class Communicator, bool in_order>
+template <class Backend, class Communicator>
 class SliceSums {
  public:
   using T = typename Backend::Scalar;
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Adds = std::conditional_t<in_order, detail::SlicesInOrder<Backend, Communicator>,
-                                  detail::PlainSlices<Backend, Communicator>>;
+  using InOrder = detail::SlicesInOrder<Backend, Communicator>;
 
   /// @param samples  of a microbatch, at most
   /// @param connect  connect(group): the rank's end of a group of RankGroups
@@ -104,7 +89,8 @@ class SliceSums {
   template <class Connect>
   TANDEM_COLD SliceSums(DeviceTables const& tables, Device& device, int samples,
                         Connect const& connect, int group, Tracer<Device>& tracer)
-      : adds_{tables, device, samples},
+      : in_order_{tables.batching.reproducible ? std::make_unique<InOrder>(tables, device, samples)
+                                               : nullptr},
         group_{connect(group)},
         tracer_{tracer},
         mark_{device.make_mark()} {
@@ -135,8 +121,15 @@ class SliceSums {
   void begin(Device& device, T* data, std::int64_t count, Label label) {
     if (count > 0) {
       std::span<T> const all{data, static_cast<std::size_t>(count)};
-      detail::queue_collective(device, tracer_, label, mark_,
-                               [&] { adds_(group_, all, device.communication, label); });
+      detail::queue_collective(device, tracer_, label, mark_, [&] {
+        if constexpr (has_order<Communicator, T>) {
+          if (in_order_) {
+            (*in_order_)(group_, all, device.communication, label);
+            return;
+          }
+        }
+        group_.all_reduce(all, all, Sum{}, device.communication, label);
+      });
     }
   }
   void await(Device& device) { device.await_on(device.communication, mark_); }
@@ -147,8 +140,11 @@ class SliceSums {
                    Label label) {
     std::span<T const> const from{own, elements(rows, width)};
     std::span<T> const to{all, from.size() * static_cast<std::size_t>(rows.slice.count)};
-    detail::queue_collective(device, tracer_, label, mark_,
-                             [&] { group_.all_gather(from, to, device.communication, label); });
+    detail::queue_collective(device, tracer_, label, mark_, [&] {
+      if constexpr (AllGathers<Communicator, T>) {  // as where layers exchange rows
+        group_.all_gather(from, to, device.communication, label);
+      }
+    });
     await(device);
   }
   /// @p own becomes this slice's rows of the sum of @p all over the slices. Until the end nothing
@@ -158,7 +154,9 @@ class SliceSums {
     std::span<T> const to{own, elements(rows, width)};
     std::span<T const> const from{all, to.size() * static_cast<std::size_t>(rows.slice.count)};
     detail::queue_collective(device, tracer_, label, mark_, [&] {
-      group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+      if constexpr (ReduceScatters<Communicator, T, Sum>) {  // as where layers exchange rows
+        group_.reduce_scatter(from, to, Sum{}, device.communication, label);
+      }
     });
   }
   void end_scatter(Device& device, T* own, DealtRows const& rows, std::int64_t width) {
@@ -175,7 +173,9 @@ class SliceSums {
   template <class E>
   void add_up(Device& device, std::span<E> data, Label label) {
     detail::queue_collective(device, tracer_, label, mark_, [&] {
-      group_.all_reduce(data, data, Sum{}, device.communication, label);
+      if constexpr (AllReduces<Communicator, E, Sum>) {  // as where there are rows or tiles
+        group_.all_reduce(data, data, Sum{}, device.communication, label);
+      }
     });
     await(device);
   }
@@ -209,8 +209,10 @@ class SliceSums {
     }
     if (!messages.empty()) {
       detail::queue_collective(device, tracer_, label, mark_, [&] {
-        group_.exchange(std::span<Outgoing<T> const>{sends_},
-                        std::span<Incoming<T> const>{receives_}, device.communication, label);
+        if constexpr (Exchanges<Communicator, T>) {  // as where there are tiles
+          group_.exchange(std::span<Outgoing<T> const>{sends_},
+                          std::span<Incoming<T> const>{receives_}, device.communication, label);
+        }
       });
       await(device);
     }
@@ -226,7 +228,7 @@ class SliceSums {
   }
 
   /// Of memory in which sums are made.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(adds_.bytes()); }
+  [[nodiscard]] std::size_t bytes() const { return in_order_ ? in_order_->bytes() : 0; }
 
  private:
   static std::size_t elements(DealtRows const& rows, std::int64_t width) {
@@ -239,7 +241,8 @@ class SliceSums {
     }
   }
 
-  Adds adds_;
+  // Where no communicator may change the order.
+  std::unique_ptr<InOrder> in_order_;
   Communicator group_;
   Tracer<Device>& tracer_;
   typename Device::Mark mark_;

@@ -52,7 +52,8 @@ class PartialSums {
       Verbs<Backend>::copy(device, memory.gradients() + own.begin, sums + at, own.count());
       at += own.count();
     }
-    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)}, {"gradients of rows"});
+    slices.add_up(device, std::span<P>{sums, static_cast<std::size_t>(at)},
+                  Label{"gradients of rows"});
     at = 0;
     for (ElementRange const& own : ranges_) {
       Verbs<Backend>::copy(device, sums + at, memory.gradients() + own.begin, own.count());

@@ -71,6 +71,14 @@ struct BeginStates {
   }
 };
 
+/// Whether a backend can keep them: it fills and copies words that are no numbers of its own.
+template <class Backend>
+concept KeepsStates = requires(typename Backend::Device& device, std::uint64_t* words) {
+  Verbs<Backend>::zero(device, words, std::int64_t{1});
+  Verbs<Backend>::copy(device, static_cast<std::uint64_t const*>(words), words, std::int64_t{1});
+  Verbs<Backend>::each(device, std::int64_t{1}, BeginStates{});
+};
+
 /// In the device's memory. Twice: what the last step has left, and what a pass begins with, so that
 /// it can be computed again, and a step that failed undone. Between steps of training the second
 /// has the states of an evaluation, which do not disturb those of training.

@@ -30,9 +30,9 @@ class ShardedMirror {
   ShardedMirror(DeviceTables const& tables, int states)
       : layout_{tables.layout}, shares_{tables.sharded_parameters}, states_{states} {}
 
-  /// @param pieces  RankParts::Pieces
-  template <class Pieces>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+  /// @param shares  ParameterShares
+  template <class Shares>
+  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares& shares) {
     memory_ = &memory;
     copies_.resize(static_cast<std::size_t>((1 + states_) * layout_.trained +
                                             (shares_ ? layout_.elements : 0)));
@@ -40,7 +40,7 @@ class ShardedMirror {
       std::copy_n(memory.frozen(), layout_.elements - layout_.trained,
                   parameters() + layout_.trained);
     }
-    for (OwnedRange const& own : pieces.shares.owned()) {
+    for (OwnedRange const& own : shares.owned()) {
       if (shares_) {
         copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
       }
@@ -52,28 +52,28 @@ class ShardedMirror {
   }
 
   /// The other ranks' parts, too; all of them call it. Blocks until they are there.
-  template <class Pieces>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
-    download(device, memory, pieces);
+  template <class Shares>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
+    download(device, memory, shares);
     if (shares_) {
-      pieces.shares.gather_array(device, parameters(), {"parameters"});
+      shares.gather_array(device, parameters(), {"parameters"});
     }
-    pieces.shares.gather_array(device, gradients(), {"gradients"});
+    shares.gather_array(device, gradients(), {"gradients"});
     for (int s = 0; s < states_; ++s) {
-      pieces.shares.gather_array(device, state(s), {"states"});
+      shares.gather_array(device, state(s), {"states"});
     }
     device.finish();
   }
 
-  template <class Pieces>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Pieces const& pieces) {
+  template <class Shares>
+  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares& shares) {
     if (shares_) {
       if (!copies_.empty()) {
         std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
                     memory.frozen());
       }
     }
-    for (OwnedRange const& own : pieces.shares.owned()) {
+    for (OwnedRange const& own : shares.owned()) {
       if (shares_ && !copies_.empty()) {
         std::copy_n(parameters() + own.range.begin, own.range.count(),
                     memory.kept_parameters(own.range.begin, own.lag));

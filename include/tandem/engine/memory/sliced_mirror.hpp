@@ -9,13 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include <tandem/comm/operation.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
-#include <tandem/engine/memory/sharded_mirror.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -55,72 +53,49 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 /// What it shows are copies: after gather() all of each parameter, gradient and state, before it
 /// this rank's slices, the rest as it was; until the next step or upload() releases them.
 ///
-/// Where replicas have shares of a slice's gradients and states, it is made whole first.
-///
-/// Memory: while it shows something, that of a rank that has no slices, in the host's memory; and a
-///         slice's gradients and states, where replicas have shares of them. While it gathers, the
-///         slices of one array, also on a device that has memory of its own.
-/// @tparam OwnMirror  ParameterMirror or ShardedMirror: of the rank's slices
-template <class Backend, class OwnMirror>
+/// Memory: while it shows something, that of a rank that has no slices, in the host's memory. While
+///         it gathers, the slices of one array, also on a device that has memory of its own.
+template <class Backend>
 class SlicedMirror {
  public:
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Backend>;
 
-  SlicedMirror(DeviceTables const& tables, int states)
-      : tables_{tables}, states_{states}, slice_{tables, states} {}
+  SlicedMirror(DeviceTables const& tables, int states) : tables_{tables}, states_{states} {}
 
-  /// @param pieces  RankParts::Pieces
-  template <class Pieces>
-  TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
-    if constexpr (shares) {
-      slice_.download(device, memory, pieces);
-    } else {
-      slice_.download(device, memory);
-    }
-    show(pieces.slices.slice());
+  /// Shows what @p own has, ParameterMirror or ShardedMirror: the slices of the rank, as @p rank
+  /// says.
+  template <class Own>
+  TANDEM_COLD void show(Own& own, Slice const& rank) {
+    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
+                                            (1 + states_) * tables_.whole_layout.trained));
+    each_array(own, [&](T const* slice, T* whole, bool trained, char const*) {
+      copy(slice, whole, rank, trained);
+    });
   }
 
   /// The other ranks' slices, too; all of them call it. Blocks until they are there.
-  template <class Pieces>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
-    if constexpr (shares) {
-      slice_.gather(device, memory, pieces);
-    } else {
-      slice_.download(device, memory);
-    }
-    show(pieces.slices.slice());
-    if (tables_.slices > 1) {
-      int const count = pieces.slices.slice().count;
-      std::vector<T> all;
-      each_array([&](T const* own, T* whole, bool trained, char const* name) {
-        std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
-        all.resize(static_cast<std::size_t>(each * count));
-        gather_array(device, pieces.slices, own, all, {name});
-        for (int number = 0; number < count; ++number) {
-          copy(all.data() + number * each, whole, {number, count}, trained);
-        }
-      });
-    }
+  template <class Own, class Slices>
+  TANDEM_COLD void gather(Device& device, Own& own, Slices& slices) {
+    int const count = slices.slice().count;
+    std::vector<T> all;
+    each_array(own, [&](T const* slice, T* whole, bool trained, char const* name) {
+      std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
+      all.resize(static_cast<std::size_t>(each * count));
+      gather_array(device, slices, slice, all, {name});
+      for (int number = 0; number < count; ++number) {
+        copy(all.data() + number * each, whole, {number, count}, trained);
+      }
+    });
   }
 
-  /// Takes this rank's slices of what was written.
-  template <class Pieces>
-  TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
-    Slice const rank = pieces.slices.slice();
-    if (!copies_.empty()) {
-      put(slice_.parameters(), parameters(), rank, false);
-      for (int s = 0; s < states_; ++s) {
-        put(slice_.state(s), state(s), rank, true);
-      }
+  /// Gives @p own this rank's slices of what was written; whether there is anything.
+  template <class Own>
+  TANDEM_COLD bool give(Own& own, Slice const& rank) const {
+    for (int s = -1; s < states_ && !copies_.empty(); ++s) {
+      put(s < 0 ? own.parameters() : own.state(s), copies_.data() + place(s), rank, s >= 0);
     }
-    if constexpr (shares) {
-      slice_.upload(device, memory, pieces);
-    } else if (!copies_.empty()) {
-      slice_.upload(device, memory);
-    }
-    release();
+    return !copies_.empty();
   }
 
   /// Gives the memory of the copies back.
@@ -128,33 +103,26 @@ class SlicedMirror {
     if (!copies_.empty()) {
       copies_ = {};
     }
-    if constexpr (shares) {
-      slice_.release();
-    }
   }
 
-  /// In the layout of WholeParameters. @pre download() was called
+  /// In the layout of WholeParameters. @pre show() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }
   [[nodiscard]] T* gradients() { return copies_.data() + tables_.whole_layout.elements; }
-  [[nodiscard]] T* state(int s) { return gradients() + (1 + s) * tables_.whole_layout.trained; }
+  [[nodiscard]] T* state(int s) { return copies_.data() + place(s); }
 
  private:
-  // Shows what slice_ has.
-  TANDEM_COLD void show(Slice const& rank) {
-    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
-                                            (1 + states_) * tables_.whole_layout.trained));
-    each_array([&](T const* own, T* whole, bool trained, char const*) {
-      copy(own, whole, rank, trained);
-    });
+  // Of parameters, -1, and of each state.
+  [[nodiscard]] std::int64_t place(int s) const {
+    return s < 0 ? 0 : tables_.whole_layout.elements + (1 + s) * tables_.whole_layout.trained;
   }
 
   // f(a slice's array, the whole one, whether it has trained parameters only, its name).
-  template <class F>
-  void each_array(F const& f) {
-    f(slice_.parameters(), parameters(), false, "parameters");
-    f(slice_.gradients(), gradients(), true, "gradients");
+  template <class Own, class F>
+  void each_array(Own& own, F const& f) {
+    f(own.parameters(), parameters(), false, "parameters");
+    f(own.gradients(), gradients(), true, "gradients");
     for (int s = 0; s < states_; ++s) {
-      f(slice_.state(s), state(s), true, "states");
+      f(own.state(s), state(s), true, "states");
     }
   }
 
@@ -206,11 +174,8 @@ class SlicedMirror {
     });
   }
 
-  static constexpr bool shares = std::is_same_v<OwnMirror, ShardedMirror<Backend>>;
-
   DeviceTables const& tables_;
   int states_;
-  OwnMirror slice_;
   std::vector<T> copies_;  // parameters, gradients, then states
 };
 

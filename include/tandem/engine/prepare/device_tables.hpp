@@ -60,9 +60,12 @@ struct DeviceTables {
   bool sharded_parameters;
   bool has_twins;
   bool has_tiles;
-  bool recomputes;  ///< segments of nodes
-  bool ties_cross;  ///< devices share a parameter
-  bool has_input;   ///< of the network
+  bool sequence_rows;   ///< each rank has its rows between layers that ranks share
+  bool stateful;        ///< steps hand states on
+  bool post_validated;  ///< ranks go on before an update is known to be right
+  bool recomputes;      ///< segments of nodes
+  bool ties_cross;      ///< devices share a parameter
+  bool has_input;       ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
@@ -142,6 +145,9 @@ inline constexpr DeviceTables device_tables{
     .sharded_parameters = Program::sharded_parameters,
     .has_twins = Device::has_twins,
     .has_tiles = Program::has_tiles,
+    .sequence_rows = Program::sequence_rows,
+    .stateful = Program::stateful,
+    .post_validated = Program::post_validated,
     .recomputes = Program::checkpoint.every != 0,
     .ties_cross = Program::ties.crosses(),
     .has_input = Device::has_input,

@@ -132,7 +132,7 @@ class AheadRun {
         rank.run_other(*next);
       }
     }
-    rank.parts_.links.await_all(rank.parts_.device);
+    rank.parts_.await_links();
   }
 
   // The rank's last word on a step.

@@ -143,7 +143,7 @@ class AsynchronousRank final
       at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage_.id)});
       parts_.gradients.await_sums(parts_.device);
     }
-    parts_.links.await_all(parts_.device);
+    parts_.await_links();
     StepResult result;
     finish(slot, batch.size, result);
     return result;
@@ -160,7 +160,7 @@ class AsynchronousRank final
     update_.set_missed_steps(missed);
   }
   void upload() override {
-    mirror_.upload(parts_.device, parts_.memory);
+    mirror_.upload(parts_);
     pack_place(0);
   }
 
@@ -251,8 +251,8 @@ class AsynchronousRank final
     message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
   }
   void message(Action action, Slot& slot, int m, Table const& table) {
-    parts_.links.run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
-                     slot.key.training);
+    parts_.links->run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
+                      slot.key.training);
   }
 
   // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
@@ -267,7 +267,7 @@ class AsynchronousRank final
   void update(Stream& stream, std::int64_t step) {
     if (stream.updates(step)) {
       parts_.begin_gradients();
-      parts_.ties.add(parts_.device, parts_.memory, parts_.gradients);
+      parts_.join_gradients();
       StepState const& state = *slot_of(step).feed.state();
       int const bad = update_.first_bad(parts_.device, parts_.memory);
       if (bad < 0) {

@@ -13,18 +13,17 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/graph/branches.hpp>
-#include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/verbs.hpp>
 
 namespace tandem {
 
 /// Whether something in a graph joins branches.
-template <GraphSize Size>
-constexpr bool has_joins(Graph<Size> const& graph) {
+inline bool has_joins(GraphView const& graph) {
   bool any = false;
-  for (Node const& node : graph.node) {
-    any = any || node.edges > 1;
+  for (int n = 0; n < graph.nodes; ++n) {
+    any = any || graph.node[n].edges > 1;
   }
   return any;
 }

@@ -11,6 +11,7 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/links/concepts.hpp>
+#include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/asynchronous_rank.hpp>
 #include <tandem/engine/rank/rank.hpp>
@@ -29,13 +30,22 @@ template <class Device, class Backend, class Loss, class Communicator>
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Device::Program>
 struct RankTypes {
-  using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator>()>;
+  using Core = RankCore<Backend, Communicator, gradient_way<Device, Communicator>()>;
   using Batch = StepBatchOf<Device, Backend, Loss>;
   using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
                                   Rank<Core, Batch>>;
-  static_assert(Device::places.count() == 1 || !Core::Memory::mixed,
+  static_assert(Device::places.count() == 1 || !RankMemory<Backend>::mixed,
                 "there is one copy of rounded parameters");
-  static_assert(!Device::Program::post_validated || !Core::Memory::mixed,
+  static_assert(!Device::Program::batching.reproducible || !Device::Program::sharded_state ||
+                    sums_in_order<Communicator> ||
+                    detail::scatters_in_order<Communicator, typename Backend::Master,
+                                              typename Communicator::Stream>,
+                "ShardedState with Reproducible<>: this communicator does not say that its "
+                "reduce_scatter adds in an order fixed by rank; give it `static constexpr bool "
+                "ordered = true` if it does, or leave one of the two out");
+  static_assert(!Device::Program::stateful || KeepsStates<Backend>,
+                "Stateful: the backend's Verbs have no zero, copy and each for states");
+  static_assert(!Device::Program::post_validated || !RankMemory<Backend>::mixed,
                 "rounded parameters would have to be taken back with the others");
 };
 
@@ -46,23 +56,35 @@ struct RankTypes {
 template <class Device, class Backend, class Loss, class Communicator>
 using RankOf = typename detail::RankTypes<Device, Backend, Loss, Communicator>::type;
 
+/// Makes a Rank or an AsynchronousRank. Where it is compiled elsewhere, a unit does not look into
+/// either.
+template <class RankType, class Batch, class Program, class Ends>
+TANDEM_COLD std::unique_ptr<RankInterface<Batch>> construct_rank(Program const& program,
+                                                                 RankPlan plan,
+                                                                 RankOptions const& options,
+                                                                 Ends const& ends) {
+  return std::make_unique<RankType>(program, std::move(plan), options, ends);
+}
+
 template <class Device, class Backend, class Loss, class Metric, class Communicator>
-TANDEM_COLD std::unique_ptr<RankOf<Device, Backend, Loss, Communicator>> make_rank(
+TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> make_rank(
     RankOptions const& options, RankEnds<Communicator> const& ends) {
   using Program = typename Device::Program;
+  using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
     plan = make_asynchronous_plan<Device>(options.microbatches);
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }
-  auto rank = std::make_unique<RankOf<Device, Backend, Loss, Communicator>>(
+  int const replicas = plan.batching.replicas;
+  auto rank = construct_rank<Own, StepBatchOf<Device, Backend, Loss>>(
       rank_program<Device, Backend, Loss, Metric>, std::move(plan), options, ends);
-  if constexpr (!Program::asynchrony.on() && requires {
-                  check_queues(std::type_identity<Program>{}, options.rows, 1, rank->device());
+  if constexpr (!Program::asynchrony.on() && requires(typename Backend::Device & device) {
+                  check_queues(std::type_identity<Program>{}, options.rows, replicas, device);
                 }) {
-    check_queues(std::type_identity<Program>{}, options.rows, rank->plan().batching.replicas,
-                 rank->device());
+    check_queues(std::type_identity<Program>{}, options.rows, replicas,
+                 static_cast<Own&>(*rank).device());
   }
   return rank;
 }

@@ -23,7 +23,6 @@ class MicrobatchPasses {
  public:
   using Table = typename Parts::Table;
   using PassType = typename Parts::PassType;
-  static constexpr auto way = Parts::Core::way;
 
   /// Both outlive this.
   MicrobatchPasses(Parts& parts, Slot& slot) : parts_{parts}, slot_{slot} {}
@@ -32,7 +31,7 @@ class MicrobatchPasses {
   void forward(LocalStage const& stage, int m, Table const& table, int t) const {
     Microbatch const& own = slot_.microbatches[m];
     PassType const& pass = slot_.pass(m);
-    parts_.links.await(parts_.device, ActionKind::forward, stage.id, slot_.key.training, own.chunk);
+    parts_.await_links(ActionKind::forward, stage.id, slot_.key.training, own.chunk);
     if (stage.has_input) {
       parts_.memory.set_input(t, slot_.feed.input(own), stage.id);
       if (parts_.tables.reads_two) {
@@ -43,15 +42,13 @@ class MicrobatchPasses {
     if (generates) {
       parts_.memory.carry(t, own.first - slot_.microbatches.begin());
     }
-    if constexpr (way.states) {
-      if (!generates) {
-        parts_.states.point(
-            stage.id, own.first - slot_.microbatches.begin(),
-            pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
-      }
+    if (parts_.states && !generates) {
+      parts_.states->point(
+          stage.id, own.first - slot_.microbatches.begin(),
+          pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
     }
-    if constexpr (way.chunks) {
-      parts_.chunks.point(
+    if (parts_.chunks) {
+      parts_.chunks->point(
           stage.id, pass.position == 0, [&](int n, int before) -> auto& {
             return parts_.memory.operands(t - before, n);
           });
@@ -97,12 +94,12 @@ class MicrobatchPasses {
       return;
     }
     PassType const& pass = slot_.pass(m);
-    if constexpr (way.chunks) {
-      parts_.chunks.go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
-                            pass.position + pass.time, pass.rows_in_all);
+    if (parts_.chunks) {
+      parts_.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
+                             pass.position + pass.time, pass.rows_in_all);
     }
     if (part != BackwardPart::weight_gradient && own.size > 0) {
-      parts_.links.await(parts_.device, ActionKind::backward, stage.id, true, own.chunk);
+      parts_.await_links(ActionKind::backward, stage.id, true, own.chunk);
       if (stage.has_result && stage.needs_gradient) {
         at_output(pass, [&](PassType const& at) {
           parts_.criterion->gradient(at, table.output, slot_.feed.targets(own),
@@ -132,8 +129,8 @@ class MicrobatchPasses {
 
   // Where a rank gathers parameters, with and without samples.
   void begin_pass() const {
-    if constexpr (way.slots) {
-      parts_.shares.begin_pass();
+    if (parts_.shares) {
+      parts_.shares->begin_pass();
     }
   }
   void go_through(LocalStage const& stage, PassDirection direction) const {
@@ -177,7 +174,7 @@ class MicrobatchPasses {
     }
   }
   void use_parameters(int n, PassDirection direction) const {
-    if constexpr (way.slots) {
+    if (parts_.tables.sharded_parameters) {
       parts_.use_parameters(n, direction);
     }
   }

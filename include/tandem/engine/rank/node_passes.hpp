@@ -108,20 +108,21 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
 /// What passes use and tell: RankCore, or a test's own. A PhaseHost.
 ///
 /// bucket_ready(bucket, leaf): its gradients are whole; leaf as in NodePasses::backward().
-/// use_parameters(node, direction): before they are read, where Host::uses_parameters, as where a
+/// use_parameters(node, direction): before they are read, where host.uses_parameters, as where a
 ///                        rank keeps its part of them alone.
 /// finish_empty_bucket(bucket, adds, leaf): the same of a microbatch without samples.
 /// gather_outgoing(node, forks, count, elements, to): the gradient of a received tensor is the sum
 ///                        of @p count forks, and goes to @p to, where it is sent from.
 /// branches:              where Host::has_branches, BranchStreams.
-/// Where Host::has_slices, what SliceExchange calls.
+/// slices:                where Host::has_slices, null or what SliceExchange calls.
 template <class H>
 concept StageHost = std::derived_from<H, PhaseHost<typename H::T>> &&
     requires(H& host, typename H::T const* const* forks, typename H::T* to, std::int64_t elements,
              int i) {
   typename H::PassType;
   typename H::Table;
-  { H::has_branches&& H::has_slices&& H::uses_parameters } -> std::same_as<bool>;
+  { H::has_branches&& H::has_slices } -> std::same_as<bool>;
+  { host.uses_parameters } -> std::convertible_to<bool>;
   host.device;
   host.bucket_ready(i, i);
   host.finish_empty_bucket(i, true, i);
@@ -174,10 +175,8 @@ class NodePasses {
   void pack(Host& host, Table const& table, LocalStage const& stage) const {
     for (int n = stage.first; n < stage.last; ++n) {
       if (NodeStep<Backend> const& step = at(n); step.op != nullptr && step.op->packs) {
-        if constexpr (Host::uses_parameters) {
-          if (!tables_.sharded_parameters) {  // of these none packs
-            host.use_parameters(n, PassDirection::forward);
-          }
+        if (!tables_.sharded_parameters) {  // of these none packs
+          use_parameters(host, n, PassDirection::forward);
         }
         step.op->pack(table.operands[n], host.device);
       }
@@ -196,14 +195,27 @@ class NodePasses {
   }
   // Whether each node is to be told of, or none has samples.
   template <class Host>
-  static bool tells(PassType const& pass) {
-    return Host::uses_parameters || Host::has_branches || pass.batch == 0;
+  static bool tells(Host const& host, PassType const& pass) {
+    if constexpr (Host::has_branches) {
+      if (host.branches.plan() != nullptr) {
+        return true;
+      }
+    }
+    return host.uses_parameters || pass.batch == 0;
+  }
+  template <class Host>
+  static void use_parameters(Host& host, int n, PassDirection direction) {
+    if constexpr (requires { host.use_parameters(n, direction); }) {
+      if (host.uses_parameters) {
+        host.use_parameters(n, direction);
+      }
+    }
   }
 
   template <class Host>
   void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
                      int last) const {
-    if (tells<Host>(pass)) {
+    if (tells(host, pass)) {
       for (int n = first; n < last; ++n) {
         forward_node(host, pass, table, n);
       }
@@ -223,9 +235,7 @@ class NodePasses {
   TANDEM_NOINLINE void forward_node(Host& host, PassType const& pass, Table const& table,
                                     int n) const {
     NodeStep<Backend> const& step = at(n);
-    if constexpr (Host::uses_parameters) {
-      host.use_parameters(n, PassDirection::forward);
-    }
+    use_parameters(host, n, PassDirection::forward);
     if constexpr (Host::has_branches) {
       host.branches.begin_forward(host.device, n);
     }
@@ -236,7 +246,7 @@ class NodePasses {
       step.op->forward(host, table.operands[n], seen(host, pass, step));
     }
     if constexpr (Host::has_slices) {
-      if (step.collective) {
+      if (step.collective && host.slices) {
         exchange(host, all_rows(pass, step), table, n).forward();
       }
     }
@@ -249,7 +259,7 @@ class NodePasses {
   template <BackwardPart Part, class Host>
   void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
                       int leaf) const {
-    if (tells<Host>(pass)) {
+    if (tells(host, pass)) {
       for (int n = last - 1; n >= first; --n) {
         tell_and_back(host, pass, table, n, Part, leaf);
       }
@@ -291,10 +301,8 @@ class NodePasses {
   template <class Host>
   TANDEM_NOINLINE void tell_and_back(Host& host, PassType const& pass, Table const& table, int n,
                                      BackwardPart part, int leaf) const {
-    if constexpr (Host::uses_parameters) {
-      if (tables_.sharded_parameters) {
-        host.use_parameters(n, PassDirection::backward);
-      }
+    if (tables_.sharded_parameters) {
+      use_parameters(host, n, PassDirection::backward);
     }
     if constexpr (Host::has_branches) {
       host.branches.begin_backward(host.device, n);
@@ -323,7 +331,7 @@ class NodePasses {
         add_forks(host, seen(host, pass, step), table, n);
       }
       if constexpr (Host::has_slices) {
-        if (step.collective) {
+        if (step.collective && host.slices) {
           exchange(host, all_rows(pass, step), table, n).backward(step.uses, step.input_gradient);
         }
       }
@@ -333,7 +341,7 @@ class NodePasses {
         step.op->input_gradient(host, table.operands[n], seen(host, pass, step));
       }
       if constexpr (Host::has_slices) {
-        if (step.begins >= 0) {
+        if (step.begins >= 0 && host.slices) {
           exchange(host, all_rows(pass, step), table, step.begins).begin();
         }
       }
@@ -387,8 +395,8 @@ class NodePasses {
   static PassType seen([[maybe_unused]] Host& host, PassType const& pass,
                        NodeStep<Backend> const& step) {
     if constexpr (Host::has_slices) {
-      if (step.dealt_rows) {
-        return all_rows(pass, step).on_rows(host.slices.slice());
+      if (step.dealt_rows && host.slices) {
+        return all_rows(pass, step).on_rows(host.slice());
       }
     }
     return all_rows(pass, step);

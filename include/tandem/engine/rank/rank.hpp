@@ -45,6 +45,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Slot = StepSlot<Parts, BatchType>;
   using Program = RankProgram<typename Core::Backend, Target>;
   using detail::HeldParts<Parts>::held;
+  static constexpr bool can_go_ahead = Assumes<Update<typename Core::Backend>>;
 
  public:
   using typename Base::Batch;
@@ -75,10 +76,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         slot_.feed.collect(parts_.device, watch_.waiter());
       }
       updates_.forgive(parts_);
-      if constexpr (Core::way.states) {
-        if (slot_.key.training) {
-          parts_.states.undo(parts_.device);
-        }
+      if (parts_.states && slot_.key.training) {
+        parts_.states->undo(parts_.device);
       }
       if (result.non_finite >= 0 && !voted) {  // who says no does not matter, and wants no memory
         blame(result, result.non_finite);
@@ -88,7 +87,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (Core::way.ahead) {
+    if constexpr (can_go_ahead) {
       ahead_.run(stream, *this);
     }
   }
@@ -97,7 +96,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     begin(state, batch, true);
     parts_.tracer.begin(parts_.device);
     training_step();
-    parts_.shares.arrive(parts_.device);
+    parts_.arrive();
     parts_.tracer.end();
     slot_.feed.end(parts_.device);
   }
@@ -108,9 +107,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     parts_.carry(slot_.microbatches, batch.position, batch.parents);
     runner_.run(parts_.device, slot_.key, [this] {
       slot_.load(held);
-      parts_.shares.forget();
+      parts_.forget_parameters();
       run(parts_.plan.forward.data());
-      parts_.links.await_all(parts_.device);
+      parts_.await_links();
       parts_.sums.finish(parts_.device, slot_.state, slot_.key.samples, slot_.result);
     });
     slot_.feed.end(parts_.device);
@@ -156,20 +155,20 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     }
   }
   void reset_states() override {
-    if constexpr (Core::way.states) {
-      parts_.states.clear(parts_.device);
+    if (parts_.states) {
+      parts_.states->clear(parts_.device);
     }
   }
   TANDEM_COLD void get_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Core::way.states) {
+    if (parts_.states) {
       slot_.microbatches.split(samples);
-      parts_.states.get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
+      parts_.states->get(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   TANDEM_COLD void put_states(int samples, std::vector<NamedState<P>>& all) override {
-    if constexpr (Core::way.states) {
+    if (parts_.states) {
       slot_.microbatches.split(samples);
-      parts_.states.put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
+      parts_.states->put(parts_.device, all, slot_.microbatches, parts_.tables.map.parts());
     }
   }
   [[nodiscard]] MemoryReport memory_report() const override {
@@ -180,17 +179,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     report.versions += updates_.undo_bytes();
     return report;
   }
-  void gather_pieces() override {
-    if constexpr (Base::has_pieces) {
-      mirror_.gather(parts_.device, parts_.memory, parts_.pieces());
-    }
-  }
+  void gather_pieces() override { mirror_.gather(parts_); }
   void upload() override {
-    if constexpr (Base::has_pieces) {
-      mirror_.upload(parts_.device, parts_.memory, parts_.pieces());
-    } else {
-      mirror_.upload(parts_.device, parts_.memory);
-    }
+    mirror_.upload(parts_);
     updates_.refresh(parts_);
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
@@ -202,7 +193,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   [[nodiscard]] bool untouched() const override {
     return !slot_.touched && !ahead_.on();  // in which updates are not looked at
   }
-  [[nodiscard]] bool arrived() const override { return parts_.shares.arrived(); }
+  [[nodiscard]] bool arrived() const override { return parts_.arrived(); }
 
  private:
   using Base::mirror_;
@@ -274,7 +265,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         break;
       case ActionKind::update:
         parts_.join_gradients();
-        if constexpr (Core::way.ahead) {
+        if constexpr (can_go_ahead) {
           if (ahead_.on()) {
             ahead_.update(action, *this);
             break;
@@ -289,8 +280,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         return false;
       default:
         if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
-          parts_.links.run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                           own, slot_.key.training);
+          parts_.links->run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
+                            own, slot_.key.training);
         }
     }
     return true;
@@ -298,10 +289,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
 
   void begin(StepState const& state, Batch const& batch, bool training) {
     slot_.begin(held, state, batch, training, watch_.waiter());
-    if constexpr (Core::way.states) {
-      if (!training && batch.begins) {
-        parts_.states.begin_evaluation(parts_.device);
-      }
+    if (parts_.states && !training && batch.begins) {
+      parts_.states->begin_evaluation(parts_.device);
     }
   }
 
@@ -312,16 +301,14 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
 
   void prepare() {
-    if constexpr (Base::has_pieces) {
-      mirror_.release();
-    }
+    mirror_.release();
     if (parts_.tables.sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
     slot_.load(held);
-    parts_.shares.forget();
-    if constexpr (Core::way.states) {
-      parts_.states.begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
+    parts_.forget_parameters();
+    if (parts_.states) {
+      parts_.states->begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
     }
     parts_.begin_gradients();
     updates_.begin(parts_, slot_);
@@ -364,7 +351,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
       run_watched(row);
       return;
     }
-    if constexpr (Core::has_pairs) {
+    if constexpr (HasSides<typename Core::Device>) {
       if (parts_.pairs.on()) {
         walk_pairs(row);
         return;
@@ -383,8 +370,8 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     for (bool goes_on = true; goes_on; ++next) {
       if (Action const* const backward = paired_backward(next)) {
         // Either of the two may be the one that an earlier message is awaited by.
-        parts_.links.await(parts_.device, next->kind, next->stage, true, 0);
-        parts_.links.await(parts_.device, backward->kind, backward->stage, true, 0);
+        parts_.await_links(next->kind, next->stage, true, 0);
+        parts_.await_links(backward->kind, backward->stage, true, 0);
         typename Pairs::Pair pair{parts_.device};
         for (; next->kind != ActionKind::receive_backward && next != backward; ++next) {
           go(*next);
@@ -431,14 +418,14 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   void begin_losses() {
     bool const is_bad = updates_.joins_checks() && updates_.checks(parts_, slot_) &&
                         !updates_.check_gradients(parts_);
-    bool const is_first = parts_.slices.slice().number == 0;
+    bool const is_first = parts_.slice().number == 0;
     std::span<double> const lanes =
         is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
     if (is_bad) {
       lanes.front() = std::numeric_limits<double>::infinity();
     }
     parts_.gradients.reduce_sums(parts_.device, lanes);
-    if constexpr (Core::way.ahead) {
+    if constexpr (can_go_ahead) {
       ahead_.note(parts_.sums);
     }
   }
@@ -456,7 +443,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
-  std::conditional_t<Core::way.ahead, AheadRun<Batch>, NoPart> ahead_{};
+  std::conditional_t<can_go_ahead, AheadRun<Batch>, NoPart> ahead_{};
 };
 
 // Here, so that a unit for which both are compiled elsewhere does not look into them.
@@ -466,7 +453,7 @@ Rank<Core, BatchType>::Rank(Program const& program, RankPlan plan, RankOptions c
     : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
       Base{held, options},
       slot_{held, options},
-      updates_{parts_, options, ends, Core::way.ahead},
+      updates_{parts_, options, ends, can_go_ahead && program.tables.post_validated},
       runner_{(!several_ranks() ||
                is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
       rank_{options.rank},

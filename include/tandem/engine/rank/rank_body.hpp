@@ -7,15 +7,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
-#include <tandem/engine/memory/sharded_mirror.hpp>
-#include <tandem/engine/memory/sliced_mirror.hpp>
+#include <tandem/engine/memory/rank_mirror.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
@@ -33,10 +31,6 @@ struct HeldParts {
   Parts held;
 };
 
-/// Samples of numbers, and labels.
-template <class Parts, class P = typename Parts::Backend::Master>
-using SampleBatch = StepBatch<P, std::int32_t, P>;
-
 }  // namespace detail
 
 /// @tparam Interface  RankInterface
@@ -47,11 +41,6 @@ class RankBody : public Interface {
   using typename Interface::Batch;
   using typename Interface::P;
   using Backend = typename Parts::Backend;
-  using OwnMirror = std::conditional_t<Parts::way.gradients.shares, ShardedMirror<Backend>,
-                                       ParameterMirror<Backend>>;
-  using Mirror = std::conditional_t<Parts::way.sliced, SlicedMirror<Backend, OwnMirror>, OwnMirror>;
-  /// Whether a mirror shows what other ranks have pieces of.
-  static constexpr bool has_pieces = Parts::way.gradients.shares || Parts::way.sliced;
 
   [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
   /// What each node's op asked for.
@@ -68,12 +57,8 @@ class RankBody : public Interface {
     return list;
   }
   void download() override {
-    parts_.shares.arrive(parts_.device);
-    if constexpr (has_pieces) {
-      mirror_.download(parts_.device, parts_.memory, parts_.pieces());
-    } else {
-      mirror_.download(parts_.device, parts_.memory);
-    }
+    parts_.arrive();
+    mirror_.download(parts_);
   }
   void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
   void report_progress_to(std::atomic<std::uint64_t>* board) override {
@@ -94,7 +79,7 @@ class RankBody : public Interface {
   }
 
   Parts& parts_;
-  Mirror mirror_;
+  RankMirror<Parts> mirror_;
   std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
   Watch watch_{};
 

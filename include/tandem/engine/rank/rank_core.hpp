@@ -3,18 +3,22 @@
 
 /// @file
 /// RankCore: what a rank is composed of, but for its ops: whichever way it goes through its
-/// actions, and compiled for a RankWay and not for each device of each program.
+/// actions, and compiled for a backend, not for each device of each program. What a program does
+/// not need is null.
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <tandem/comm/concepts.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
+#include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/links/gradient_reduction.hpp>
 #include <tandem/engine/links/no_part.hpp>
 #include <tandem/engine/links/parameter_shares.hpp>
@@ -40,57 +44,10 @@
 #include <tandem/ops/tile_message.hpp>
 #include <tandem/ops/verbs.hpp>
 #include <tandem/optim/optimizer.hpp>
+#include <tandem/schedule/table/action.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
-
-/// What of a program the types of a rank's parts depend on. All else are values: DeviceTables.
-struct RankWay {
-  GradientWay gradients{};
-  bool links = false;       ///< other devices have parts of the model
-  bool ties = false;        ///< layers share parameters
-  bool slots = false;       ///< parameters are gathered in slots
-  bool partials = false;    ///< each rank has its rows between layers that ranks share
-  bool slices = false;      ///< ranks share layers
-  bool in_order = false;    ///< and add in the order of their slices
-  bool states = false;      ///< steps hand states on
-  bool chunks = false;      ///< a pass has a chunk of time
-  bool branches = false;    ///< that may run at the same time
-  bool pairs = false;       ///< of passes that may
-  bool sliced = false;      ///< parameters are
-  bool ahead = false;       ///< it goes on before an update is known to be right
-  bool two_models = false;  ///< are averaged
-  bool twins = false;       ///< the device has both copies of its part of them
-};
-
-/// Whether an update can be made before it is known to be right.
-template <class U>
-concept Assumes = requires(U& update) {
-  update.assume({});
-};
-
-/// @tparam Device  a DeviceProgram
-template <class Device, class Backend, class Communicator, class Program = typename Device::Program>
-constexpr RankWay rank_way() {
-  bool const sides = HasSides<typename Backend::Device> && !Program::sharded_gradients;
-  return {.gradients = gradient_way<Device, Communicator>(),
-          .links = Program::devices > 1,
-          .ties = Program::ties.count > 0,
-          .slots = Program::sharded_parameters,
-          .partials = Program::sequence_rows,
-          .slices = Program::slices > 1,
-          .in_order = Program::slices > 1 && Program::batching.reproducible,
-          .states = Program::stateful,
-          .chunks = Program::batching.chunks > 1,
-          // Where gradients are made in two slots, branches end one after the other.
-          .branches = sides && has_joins(Device::graph),
-          .pairs = sides && Device::stages.count > 1 && !Program::stateful &&
-                   Program::batching.chunks == 1,
-          .sliced = Program::layer_slices > 1,
-          .ahead = Program::post_validated && Assumes<Update<Backend>>,
-          .two_models = Program::averaging.keeps_two(),
-          .twins = Program::averaging.keeps_two() && Device::has_twins};
-}
 
 /// How a rank gets its ends of RankGroups.
 template <class Communicator>
@@ -111,24 +68,30 @@ struct RankEnds {
 };
 
 /// What a rank has before there are ops.
-template <class Backend, RankWay Way>
+template <class Backend>
 struct RankDevice {
   using Device = typename Backend::Device;
-  using Branching = typename std::conditional_t<Way.branches, BranchesOn<Backend>,
+  using Branching = typename std::conditional_t<HasSides<Device>, BranchesOn<Backend>,
                                                 std::type_identity<NoPart>>::type;
-  using Pairs =
-      typename std::conditional_t<Way.pairs, PairsOn<Backend>, std::type_identity<NoPart>>::type;
+  using Pairs = typename std::conditional_t<HasSides<Device>, PairsOn<Backend>,
+                                            std::type_identity<NoPart>>::type;
 
   TANDEM_COLD RankDevice(DeviceTables const& tables, RankOptions const& options, RankPlan plan)
       : plan_of_rank{std::move(plan)},
         device_of_rank{options.device},
-        branches_of_rank{tables.graph, options.cuda.branches,
+        branches_of_rank{tables.graph, can_branch(tables) ? options.cuda.branches : 1,
                          tables.recomputes ? tables.segments : nullptr} {}
 
   RankPlan plan_of_rank;
   Device device_of_rank;
   Branching branches_of_rank;
   Pairs pairs_of_rank;
+
+ private:
+  // Where gradients are made in two slots, branches end one after the other.
+  static bool can_branch(DeviceTables const& tables) {
+    return !tables.sharded_gradients && has_joins(tables.graph);
+  }
 };
 
 /// The ops, and what they ask for.
@@ -143,7 +106,7 @@ struct OpsWants {
 
 /// All memory and communicators, made once: a StageHost. Its fields refer to each other, so it
 /// stays where it is.
-template <class BackendType, class CommunicatorType, RankWay Way>
+template <class BackendType, class CommunicatorType, GradientWay Way>
 struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Backend = BackendType;
   using Communicator = CommunicatorType;
@@ -152,26 +115,20 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using PassType = Pass<Device>;
   using Memory = RankMemory<Backend>;
   using Table = typename Memory::Table;
-  using Parts = RankDevice<Backend, Way>;
+  using Parts = RankDevice<Backend>;
   using Ends = RankEnds<Communicator>;
   using Branching = typename Parts::Branching;
   using Pairs = typename Parts::Pairs;
-  static constexpr RankWay way = Way;
-  static constexpr bool has_branches = Way.branches;
-  static constexpr bool has_slices = Way.slices;
-  static constexpr bool has_pairs = Way.pairs;
-  using States = std::conditional_t<Way.states, CarriedStates<Backend>, NoPart>;
-  using ChunkStates = std::conditional_t<Way.chunks, CarriedChunks<Backend>, NoPart>;
-  using Gradients = GradientReduction<Backend, Communicator, Way.gradients>;
-  using Ties = std::conditional_t<Way.ties, TiedSums<Backend, Gradients>, NoPart>;
-  using Shares = std::conditional_t<
-      Way.slots, ParameterSlots<Backend, Gradients>,
-      std::conditional_t<Way.gradients.shares, ParameterShares<Backend, Gradients>, NoPart>>;
-  static constexpr bool uses_parameters = Way.slots || Shares::comes_late;
-  using Links = std::conditional_t<Way.links, RankLinks<Backend, Communicator>, NoPart>;
-  using Partials = std::conditional_t<Way.partials, PartialSums<Backend>, NoPart>;
-  using Slices =
-      std::conditional_t<Way.slices, SliceSums<Backend, Communicator, Way.in_order>, NoPart>;
+  static constexpr bool has_branches = HasSides<Device>;
+  static constexpr bool has_slices = SharesLayers<Communicator, Backend>;
+  using States = std::conditional_t<KeepsStates<Backend>, CarriedStates<Backend>, NoPart>;
+  using Gradients = GradientReduction<Backend, Communicator, Way>;
+  using Ties = TiedSums<Backend, Gradients>;
+  using Shares =
+      std::conditional_t<Gradients::can_share, ParameterShares<Backend, Gradients>, NoPart>;
+  using Links = std::conditional_t<SendsAndReceives<Communicator, T>,
+                                   RankLinks<Backend, Communicator>, NoPart>;
+  using Slices = std::conditional_t<has_slices, SliceSums<Backend, Communicator>, NoPart>;
 
   TANDEM_COLD RankCore(Parts& parts, DeviceTables const& own, RankOptions const& options,
                        OpsWants<Backend> const& ops, Ends const& ends)
@@ -190,29 +147,25 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
                plan_task(options),
                plan.batching.leaves_of_copy(tables.map.copies),
                plan.batching.replicas},
-        states{device, tables.graph, ops.needs, samples_of(options)},
-        chunks{device, tables.graph, ops.needs, options.largest_microbatch},
+        states{make<States>(tables.stateful, device, tables.graph, ops.needs, samples_of(options))},
+        chunks{make<CarriedChunks<Backend>>(plan.batching.chunks > 1, device, tables.graph,
+                                            ops.needs, options.largest_microbatch)},
         staged{device, static_cast<std::size_t>(ops.staged)},
         gradients{tables, device, ends.connect(RankGroups::all), ends.connect_stages(tables.stages),
                   plan,   tracer},
-        shares{tables, device, gradients, tracer},
-        slices{tables,
-               device,
-               options.largest_microbatch,
-               ends.connect,
-               ends.groups.of_slices(ends.rank),
-               tracer},
-        partials{tables, device},
-        links{tables,
-              memory.plan().waits,
-              device,
-              [&](int link, bool forward) {
-                return ends.connect(
-                    ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
-              },
-              tracer,
-              options.largest_microbatch},
-        ties{tables, device, ends, tracer},
+        shares{make_shares()},
+        uses_parameters{shares && (tables.sharded_parameters || Shares::comes_late)},
+        slices{make<Slices>(tables.slices > 1, tables, device, options.largest_microbatch,
+                            ends.connect, ends.groups.of_slices(ends.rank), tracer)},
+        partials{make<PartialSums<Backend>>(tables.sequence_rows && slices, tables, device)},
+        links{make<Links>(
+            tables.devices > 1, tables, memory.plan().waits, device,
+            [&](int link, bool forward) {
+              return ends.connect(
+                  ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
+            },
+            tracer, options.largest_microbatch)},
+        ties{make<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1} {
     device.scratch = memory.scratch();
@@ -225,7 +178,8 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
       device.compute.overlap_launches(options.cuda.overlap_launches);
     }
     branches.open(device, ops.needs);
-    if (options.cuda.overlap_passes && branches.plan() == nullptr) {
+    if (options.cuda.overlap_passes && branches.plan() == nullptr && !tables.sharded_gradients &&
+        tables.stages.size() > 1 && !states && !chunks) {
       pairs.open(device, plan, ops.scratch);
     }
     expects(
@@ -238,9 +192,9 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   RankCore(RankCore const&) = delete;
   RankCore& operator=(RankCore const&) = delete;
   TANDEM_COLD virtual ~RankCore() {
-    if (!shares.arrived()) {  // what is on its way is written to memory that goes
+    if (!arrived()) {  // what is on its way is written to memory that goes
       try {
-        shares.arrive(device);
+        arrive();
       } catch (...) {  // said too late for anyone to act on it
         settle();
       }
@@ -273,22 +227,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   /// Of all ranks.
   [[nodiscard]] Mesh mesh() const { return tables.mesh_of(plan.batching.replicas); }
 
-  /// What a mirror of the parameters asks for the pieces of other ranks.
-  struct Pieces {
-    Shares& shares;
-    Slices& slices;
-  };
-  [[nodiscard]] Pieces pieces() { return {shares, slices}; }
+  /// Which of the ranks that share the model's layers it is.
+  [[nodiscard]] Slice slice() const { return slices ? slices->slice() : Slice{}; }
 
   /// What is allocated here.
   [[nodiscard]] MemoryReport report() const {
     MemoryReport all = memory.report();
     all.scratch += static_cast<std::int64_t>(staged.bytes()) + branches.bytes() + pairs.bytes();
-    all.wire =
-        gradients.wire_bytes() + static_cast<std::int64_t>(partials.bytes()) + slices.bytes();
+    all.wire = gradients.wire_bytes() + bytes_of(partials) + bytes_of(slices);
     all.tables = sums.bytes();
-    all.messages = links.bytes();
-    all.states = states.bytes() + chunks.bytes();
+    all.messages = bytes_of(links);
+    all.states = bytes_of(states) + bytes_of(chunks);
     return all;
   }
 
@@ -320,22 +269,41 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
     branches.settle(device);
     pairs.settle(device);
     device.settle(device.communication);
-    links.settle(device);
+    if (links) {
+      links->settle(device);
+    }
   }
 
   /// NodePasses calls it: the parameters of node @p n are read now, then those of the nodes before
   /// it or behind it. In a backward pass they are there where a rank has all.
-  void use_parameters(int n, PassDirection direction) { shares.use(device, memory, n, direction); }
+  void use_parameters(int n, PassDirection direction) { shares->use(device, memory, n, direction); }
+
+  /// What is computed from now on reads what other ranks have updated.
+  void arrive() {
+    if (shares) {
+      shares->arrive(device);
+    }
+  }
+  [[nodiscard]] bool arrived() const { return !shares || shares->arrived(); }
+  /// Parameters have changed, or a step begins.
+  void forget_parameters() {
+    if (shares) {
+      shares->forget();
+    }
+  }
+  void gather_parameters() {
+    if (shares) {
+      shares->gather(device, memory);
+    }
+  }
 
   /// NodePasses calls it: the gradients of @p bucket are whole for @p leaf, unless that is -1.
   void bucket_ready(int bucket, int leaf) {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
-    if constexpr (Way.slices) {
-      if (tables.has_tiles && leaf >= 0) {
-        add_tiles(bucket);
-      }
+    if (slices && tables.has_tiles && leaf >= 0) {
+      add_tiles(bucket);
     }
     if (leaf >= 0) {
       gradients.leaf_ready(device, memory, bucket, leaf);
@@ -352,49 +320,75 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
 
   void join(std::span<double> data, int stage) final { gradients.synchronize(device, data, stage); }
   void gather(std::span<double> data) final {
-    slices.bring_together(device, data, Label{"vocabulary"});
+    if (slices) {
+      slices->bring_together(device, data, Label{"vocabulary"});
+    }
   }
   void join_tiles(std::span<double> data) final {
-    slices.add_up(device, data, Label{"statistics"});
+    if (slices) {
+      slices->add_up(device, data, Label{"statistics"});
+    }
   }
   void exchange_tiles(std::span<TileMessage<T> const> messages) final {
-    slices.exchange(device, messages, Label{"tiles"});
+    if (slices) {
+      slices->exchange(device, messages, Label{"tiles"});
+    }
   }
 
   /// What collective node @p n has, @p data, becomes the sums over the ranks that have slices of
   /// the layers; until they are awaited nothing reads or writes it. One at a time.
   void begin_slices(T* data, std::int64_t elements, int n, char const* label) {
-    slices.begin(device, data, elements, Label{label, n});
+    slices->begin(device, data, elements, Label{label, n});
   }
-  void await_slices() { slices.await(device); }
+  void await_slices() { slices->await(device); }
 
   /// Collective node @p n has rows of @p width numbers: of all slices in @p all, this one's in @p
   /// own.
   void gather_rows(T const* own, T* all, DealtRows const& rows, std::int64_t width, int n,
                    char const* label) {
-    slices.gather_rows(device, own, all, rows, width, Label{label, n});
+    slices->gather_rows(device, own, all, rows, width, Label{label, n});
   }
   void begin_scatter(T const* all, T* own, DealtRows const& rows, std::int64_t width, int n,
                      char const* label) {
-    slices.begin_scatter(device, all, own, rows, width, Label{label, n});
+    slices->begin_scatter(device, all, own, rows, width, Label{label, n});
   }
   void end_scatter(T* own, DealtRows const& rows, std::int64_t width) {
-    slices.end_scatter(device, own, rows, width);
+    slices->end_scatter(device, own, rows, width);
   }
   void take_rows(T const* all, T* own, DealtRows const& rows, std::int64_t width) {
-    slices.take_rows(device, all, own, rows, width);
+    slices->take_rows(device, all, own, rows, width);
+  }
+
+  /// What is computed from now on comes after the messages of a pass, or after all.
+  void await_links(ActionKind before, int stage, bool training, int chunk) {
+    if (links) {
+      links->await(device, before, stage, training, chunk);
+    }
+  }
+  void await_links() {
+    if (links) {
+      links->await_all(device);
+    }
   }
 
   /// Gradients to come are new.
   void begin_gradients() {
-    partials.begin_step();
-    ties.begin_step();
+    if (partials) {
+      partials->begin_step();
+    }
+    if (ties) {
+      ties->begin_step();
+    }
   }
   /// Gradients are those of the whole model: what is computed from now on reads them. Once a step.
   /// @pre they are reduced over the replicas
   void join_gradients() {
-    partials.add(device, memory, slices);
-    ties.add(device, memory, gradients);
+    if (partials) {
+      partials->add(device, memory, *slices);
+    }
+    if (ties) {
+      ties->add(device, memory, gradients);
+    }
   }
 
   /// Puts the gradient of received tensor @p node where it is sent from: @p to, and behind it those
@@ -420,16 +414,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   Branching& branches;
   Pairs& pairs;
   Memory memory;
-  States states;
-  ChunkStates chunks;
+  std::unique_ptr<States> states;
+  std::unique_ptr<CarriedChunks<Backend>> chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
-  Shares shares;
-  Slices slices;
-  Partials partials;
-  Links links;
-  Ties ties;
+  std::unique_ptr<Shares> shares;
+  bool uses_parameters;  // NodePasses says which
+  std::unique_ptr<Slices> slices;
+  std::unique_ptr<PartialSums<Backend>> partials;
+  std::unique_ptr<Links> links;
+  std::unique_ptr<Ties> ties;
   StepSums<Backend> sums;
 
  private:
@@ -448,17 +443,35 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
     if (!any) {
       return;
     }
-    for (int p = 0; p < graph.parameters && slices.slice().number > 0; ++p) {
+    for (int p = 0; p < graph.parameters && slice().number > 0; ++p) {
       std::int64_t const at = tables.layout.offset[p];
       if (range.has(at) && !is_part(graph.parameter[p])) {
         Verbs<Backend>::zero(device, memory.gradients() + at,
                              graph.parameter[p].parameter.shape.elements());
       }
     }
-    slices.add_up(
+    slices->add_up(
         device,
         std::span{memory.gradients() + range.begin, static_cast<std::size_t>(range.count())},
         Label{"gradients of tiles"});
+  }
+
+  // A part that the program may not need.
+  template <class Part, class... Arguments>
+  static std::unique_ptr<Part> make(bool is_needed, Arguments&&... arguments) {
+    return is_needed ? std::make_unique<Part>(std::forward<Arguments>(arguments)...) : nullptr;
+  }
+  std::unique_ptr<Shares> make_shares() {
+    if constexpr (Gradients::can_share) {
+      if (tables.sharded_parameters) {
+        return std::make_unique<ParameterSlots<Backend, Gradients>>(tables, device, gradients,
+                                                                    tracer);
+      }
+    }
+    return make<Shares>(tables.state_shares > 1, tables, device, gradients, tracer);
+  }
+  static std::int64_t bytes_of(auto const& part) {
+    return part ? static_cast<std::int64_t>(part->bytes()) : 0;
   }
 
   std::vector<std::int32_t> parents_;  // among the samples of this rank
@@ -476,19 +489,19 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   }
 };
 
-template <class B, class C, RankWay Way>
+template <class B, class C, GradientWay Way>
 void RankCore<B, C, Way>::forward(PassType const& pass, Table const& table,
                                   LocalStage const& stage) {
   passes.forward(*this, pass, table, stage);
 }
 
-template <class B, class C, RankWay Way>
+template <class B, class C, GradientWay Way>
 void RankCore<B, C, Way>::backward(PassType const& pass, Table const& table,
                                    LocalStage const& stage, BackwardPart part, int leaf) {
   passes.backward(*this, pass, table, stage, part, leaf);
 }
 
-template <class B, class C, RankWay Way>
+template <class B, class C, GradientWay Way>
 void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
   passes.pack(*this, table, stage);
 }

@@ -156,11 +156,11 @@ inline constexpr RankProgram<Backend, typename Loss::Target> rank_program{
 namespace detail {
 
 /// The device and behind it its ops, before the memory that they ask for.
-template <class Backend, class Target, RankWay Way>
-struct RankOps : protected RankDevice<Backend, Way> {
+template <class Backend, class Target>
+struct RankOps : protected RankDevice<Backend> {
   TANDEM_COLD RankOps(RankProgram<Backend, Target> const& own, RankOptions const& options,
                       RankPlan plan)
-      : RankDevice<Backend, Way>{own.tables, options, std::move(plan)},
+      : RankDevice<Backend>{own.tables, options, std::move(plan)},
         program{own},
         ops{make_ops(own.tables, own.ops, options.largest_microbatch, options.device.threads,
                      slice_of(options), this->device_of_rank)},
@@ -198,14 +198,14 @@ template <class Core, class Target>
 struct RankParts;
 
 // Bases whose types are template parameters nvcc hands to the host's compiler in another order.
-template <class BackendType, class Communicator, RankWay Way, class TargetType>
+template <class BackendType, class Communicator, GradientWay Way, class TargetType>
 struct RankParts<RankCore<BackendType, Communicator, Way>, TargetType> final
-    : public detail::RankOps<BackendType, TargetType, Way>,
+    : public detail::RankOps<BackendType, TargetType>,
       public RankCore<BackendType, Communicator, Way> {
   using Core = RankCore<BackendType, Communicator, Way>;
   using Target = TargetType;
   using Backend = BackendType;
-  using Ops = detail::RankOps<Backend, Target, Way>;
+  using Ops = detail::RankOps<Backend, Target>;
   using typename Core::Branching;
   using typename Core::Pairs;
 

@@ -13,7 +13,7 @@ namespace tandem {
 
 /// The passes of collective node @p n. A host has
 ///
-/// slices.slice(): which of the ranks this is.
+/// slice(): which of the ranks this is.
 /// begin_slices(data, elements, node, label), await_slices(): what the node has becomes its sum
 ///                        over the ranks; in between nothing touches it.
 /// begin_scatter(all, own, rows, width, node, label), end_scatter(own, rows, width): the rank's own
@@ -83,7 +83,7 @@ struct SliceExchange {
   }
 
  private:
-  [[nodiscard]] DealtRows rows() const { return {pass.rows(node.out), host.slices.slice()}; }
+  [[nodiscard]] DealtRows rows() const { return {pass.rows(node.out), host.slice()}; }
   [[nodiscard]] std::int64_t width() const { return node.out.row_elements(); }
 };
 

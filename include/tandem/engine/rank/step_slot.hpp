@@ -63,7 +63,7 @@ struct StepSlot : SlotState {
   /// Begins a step on the rank's samples of @p all.
   void begin(Parts& parts, StepState const& given, Batch const& all, bool training,
              auto const& wait) {
-    Batch const batch = parts.slices.given(all, limit());
+    Batch const batch = parts.slices ? parts.slices->given(all, limit()) : all;
     bool const has_source = batch.position <= 0 || !program.tables.reads_two;
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
     key = {.samples = batch.size,

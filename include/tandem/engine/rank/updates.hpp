@@ -7,10 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
-#include <type_traits>
 #include <utility>
+#include <vector>
 
+#include <tandem/comm/concepts.hpp>
+#include <tandem/comm/reduction.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
@@ -73,6 +76,12 @@ class UndoCopy {
   typename Backend::Buffer copy_;
 };
 
+/// Whether an update can be made before it is known to be right.
+template <class U>
+concept Assumes = requires(U& update) {
+  update.assume({});
+};
+
 /// A step whose update stands before its sums are there.
 struct AheadStep {
   StepState state{};
@@ -82,39 +91,66 @@ struct AheadStep {
                             ///< their number
 };
 
-namespace detail {
-
-/// What both have: the optimizer over the device's flat arrays.
+/// The optimizer over a device's flat arrays. Of one model all stages of a device are updated at
+/// once, behind the step's last gradient; of two that are trained at once each stage as it ends, on
+/// its own gradient, and averaged as the rule says.
 /// @tparam Parts  RankCore
 template <class Parts>
-class DeviceUpdate {
+class Updates {
  public:
   using Backend = typename Parts::Backend;
 
-  TANDEM_COLD DeviceUpdate(Parts& parts, RankOptions const& options)
+  /// @param goes_back  whether updates are taken back
+  TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
+                      bool goes_back = false)
       : tables_{parts.tables},
         update_{parts.device,
                 parts.memory,
                 options.optimizer,
                 parameter_runs(tables_.graph, tables_.layout.offset, options.groups,
-                               tables_.map.parts(), options.clip_value, parts.slices.slice(),
+                               tables_.map.parts(), options.clip_value, parts.slice(),
                                tables_.layer_slices),
                 alone() || parts.mesh().leads(options.rank, Axis::data),
                 clip_sets(tables_.network, options.groups, tables_.layer_slices),
                 options.scaling,
-                parts.shares.owned()} {}
+                parts.shares ? parts.shares->owned() : std::vector<OwnedRange>{}},
+        undo_{parts.device, goes_back ? tables_.layout.trained : 0, states_of(options.optimizer)},
+        average_{tables_.graph, tables_.layout.offset, options.groups, options.average,
+                 states_of(options.optimizer)},
+        exchange_{make_exchange(parts, ends, states_of(options.optimizer))} {
+    if (tables_.sharded_state) {
+      average_.keep_to(parts.shares->owned());
+    }
+  }
+
+  /// Before the row of a training step, and behind it.
+  void begin(Parts& parts, SlotState& slot) {
+    finished_ = false;
+    if (!exchange_) {
+      if (slot.weighs_targets && slot.scaled != nullptr) {
+        update_.scale_rows(parts.device, slot.state);
+      }
+    } else if (slot.key.exchanges && tables_.averaging.overlapped) {
+      slot.touched = true;
+      exchange_->begin_all(parts.device);
+    }
+  }
+  void end(Parts& parts) {
+    if (exchange_) {
+      parts.await_links();
+    }
+  }
 
   /// The square sums of this rank's gradients, as Update has them.
   std::span<double> sum_squares(Parts& parts) {
-    if constexpr (Parts::way.gradients.in_slots) {
+    if (tables_.sharded_gradients) {
       update_.clear_squares();
       parts.gradients.each_whole(parts.device, parts.memory, [&](ElementRange range, auto* sums) {
         update_.sum_squares_of(parts.device, range, sums);
       });
       return update_.join_squares(parts.device);
-    } else {
-      return update_.sum_squares(parts.device, parts.memory);
     }
+    return update_.sum_squares(parts.device, parts.memory);
   }
   /// Whether ranks have different gradients, so that what check_gradients() finds must join the
   /// step's sums.
@@ -151,7 +187,7 @@ class DeviceUpdate {
   void forgive(Parts& parts) { update_.forgive(parts.device); }
   /// After parameters were written: they are as products read them.
   void refresh(Parts& parts) {
-    parts.shares.forget();
+    parts.forget_parameters();
     update_.refresh(parts.device);
     if (tables_.sharded_parameters) {
       parts.memory.round_frozen(parts.device);
@@ -160,68 +196,19 @@ class DeviceUpdate {
   }
   [[nodiscard]] std::int64_t table_bytes() const { return update_.bytes(); }
 
- protected:
-  /// Whether no other rank adds to its square sums: they are not made before.
-  [[nodiscard]] bool alone() const { return tables_.devices * tables_.slices == 1; }
-
-  template <class U>
-  static constexpr bool has_check = requires(U& update, Parts& parts) {
-    update.check_gradients(parts.device, parts.memory);
-  };
-
-  void finish(Parts& parts, SlotState& slot) {
-    if (!joins_checks() && checks(parts, slot)) {
-      check_gradients(parts);
+  /// An update of the row, of stage @p stage where there are two models.
+  void run(Parts& parts, SlotState& slot, int stage) {
+    if (exchange_) {
+      run_stage(parts, slot, stage);
+      return;
     }
-    if (alone() && slot.key.clips) {
-      sum_squares(parts);
-    }
-    update_.finish(parts.device, parts.memory, slot.state, parts.sums, slot.key, slot.result);
-  }
-
-  DeviceTables const& tables_;
-  Update<Backend> update_;
-};
-
-}  // namespace detail
-
-/// One model: all stages of a device are updated at once, behind the step's last gradient.
-/// @tparam Parts  RankCore
-template <class Parts>
-class Updates : public detail::DeviceUpdate<Parts> {
-  using Base = detail::DeviceUpdate<Parts>;
-  using Base::tables_;
-  using Base::update_;
-
- public:
-  TANDEM_COLD Updates(Parts& parts, RankOptions const& options,
-                      typename Parts::Ends const& /*ends*/, bool goes_back = false)
-      : Base{parts, options},
-        undo_{parts.device, goes_back ? tables_.layout.trained : 0, states_of(options.optimizer)},
-        average_{tables_.graph, tables_.layout.offset, options.groups, options.average,
-                 states_of(options.optimizer)} {
-    if (tables_.sharded_state) {
-      average_.keep_to(parts.shares.owned());
-    }
-  }
-
-  /// Before the row of a training step, and behind it.
-  void begin(Parts& parts, SlotState const& slot) {
-    if (slot.weighs_targets && slot.scaled != nullptr) {
-      update_.scale_rows(parts.device, slot.state);
-    }
-  }
-  void end(Parts& /*parts*/) {}
-
-  /// An update of the row.
-  void run(Parts& parts, SlotState& slot, int /*stage*/) {
-    parts.links.await_all(parts.device);
-    parts.shares.arrive(parts.device);  // before a pass without samples has read them
-    this->finish(parts, slot);
+    parts.await_links();
+    parts.arrive();  // before a pass without samples has read them
+    finish(parts, slot);
     slot.touched = true;
     update_.apply(parts.device, parts.memory, slot.state);
     average_.update(parts.device, parts.memory, slot.state, update_.stopped());
-    parts.shares.gather(parts.device, parts.memory);
+    parts.gather_parameters();
     if (tables_.sharded_state) {
       update_.refresh(parts.device);  // of the parameters that other ranks have updated
     }
@@ -229,7 +216,7 @@ class Updates : public detail::DeviceUpdate<Parts> {
   }
   /// The same where the step's sums are still on their way, as if they said that all is well.
   void run_ahead(Parts& parts, SlotState& slot) {
-    parts.links.await_all(parts.device);
+    parts.await_links();
     undo_.keep(parts.device, parts.memory);
     update_.assume(slot.key);
     update_.apply(parts.device, parts.memory, slot.state);
@@ -250,75 +237,15 @@ class Updates : public detail::DeviceUpdate<Parts> {
   }
   /// Whether a step like the last one could have gone ahead.
   [[nodiscard]] bool plain() const { return update_.plain(); }
-  /// An exchange of the row, which has none.
-  void exchange(Parts& /*parts*/, SlotState& /*slot*/, int /*stage*/) {}
 
-  /// For an evaluation, the weights are their averages, where there are any; and themselves again.
-  void stand_in(Parts& parts, WhichModel which) {
-    if (which != WhichModel::average || !average_.any()) {
+  /// Of two models: takes the average of one stage.
+  void exchange(Parts& parts, SlotState& slot, int stage) {
+    if (!exchange_) {
       return;
     }
-    parts.shares.keep(parts.device, parts.memory);
-    average_.stand_in(parts.device, parts.memory);
-    parts.shares.gather(parts.device, parts.memory);
-    this->refresh(parts);
-  }
-  void restore(Parts& parts) {
-    if (average_.restore(parts.device, parts.memory)) {
-      parts.shares.give_back(parts.device, parts.memory);
-      this->refresh(parts);
-    }
-  }
-  [[nodiscard]] static constexpr std::int64_t exchange_bytes() { return 0; }
-  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
-
- private:
-  UndoCopy<typename Base::Backend> undo_;  // where updates are taken back
-  StepAverage<typename Base::Backend> average_;
-};
-
-/// Two models, each updated stage by stage on its own gradient, and averaged as the rule says.
-template <class Parts>
-  requires(Parts::way.two_models)
-class Updates<Parts> : public detail::DeviceUpdate<Parts> {
-  using Base = detail::DeviceUpdate<Parts>;
-  using Base::tables_;
-  using Base::update_;
-
- public:
-  TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
-                      bool /*goes_back*/ = false)
-      : Base{parts, options},
-        exchange_{parts.device, parts.memory, ends, states_of(options.optimizer), parts.tracer} {}
-
-  void begin(Parts& parts, SlotState& slot) {
-    finished_ = false;
-    if (slot.key.exchanges && tables_.averaging.overlapped) {
-      slot.touched = true;
-      exchange_.begin_all(parts.device);
-    }
-  }
-  void end(Parts& parts) { parts.links.await_all(parts.device); }
-
-  /// Of one stage; where its model has no samples it stays.
-  void run(Parts& parts, SlotState& slot, int stage) {
-    finish_once(parts, slot);
-    int const first = tables_.map.first_microbatch(stage, parts.plan.batching.passes());
-    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
-      update_.apply(parts.device, parts.memory, slot.state, stage);
-    }
-    if (slot.key.exchanges && !tables_.averaging.overlapped) {
-      exchange_.begin(parts.device, local_stage(tables_.stages, stage));
-    } else {
-      parts.pack(stage);
-    }
-  }
-
-  /// Takes the average of one stage.
-  void exchange(Parts& parts, SlotState& slot, int stage) {
     finish_once(parts, slot);
     if (slot.key.exchanges) {
-      exchange_.await(parts.device, local_stage(tables_.stages, stage), update_.stopped());
+      exchange_->await(parts.device, local_stage(tables_.stages, stage), update_.stopped());
       if (!tables_.averaging.overlapped) {
         update_.refresh(parts.device);
         parts.pack(stage);
@@ -326,33 +253,97 @@ class Updates<Parts> : public detail::DeviceUpdate<Parts> {
     }
   }
 
-  /// For an evaluation, all stages get the weights of one model or their average; and their own
-  /// back.
+  /// For an evaluation: of two models, all stages get the weights of one or their average; of one,
+  /// the weights are their averages, where there are any. And themselves again.
   void stand_in(Parts& parts, WhichModel which) {
-    exchange_.stand_in(parts.device, which);
-    this->refresh(parts);
+    if (exchange_) {
+      exchange_->stand_in(parts.device, which);
+      refresh(parts);
+    } else if (which == WhichModel::average && average_.any()) {
+      if (parts.shares) {
+        parts.shares->keep(parts.device, parts.memory);
+      }
+      average_.stand_in(parts.device, parts.memory);
+      parts.gather_parameters();
+      refresh(parts);
+    }
   }
   void restore(Parts& parts) {
-    exchange_.restore(parts.device);
-    this->refresh(parts);
+    if (exchange_) {
+      exchange_->restore(parts.device);
+      refresh(parts);
+    } else if (average_.restore(parts.device, parts.memory)) {
+      if (parts.shares) {
+        parts.shares->give_back(parts.device, parts.memory);
+      }
+      refresh(parts);
+    }
   }
-  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_.bytes(); }
-  [[nodiscard]] static constexpr std::int64_t undo_bytes() { return 0; }
+  [[nodiscard]] std::int64_t exchange_bytes() const { return exchange_ ? exchange_->bytes() : 0; }
+  [[nodiscard]] std::int64_t undo_bytes() const { return undo_.bytes(); }
 
  private:
+  // Whether no other rank adds to its square sums: they are not made before.
+  [[nodiscard]] bool alone() const { return tables_.devices * tables_.slices == 1; }
+
+  template <class U>
+  static constexpr bool has_check = requires(U& update, Parts& parts) {
+    update.check_gradients(parts.device, parts.memory);
+  };
+
+  void finish(Parts& parts, SlotState& slot) {
+    if (!joins_checks() && checks(parts, slot)) {
+      check_gradients(parts);
+    }
+    if (alone() && slot.key.clips) {
+      sum_squares(parts);
+    }
+    update_.finish(parts.device, parts.memory, slot.state, parts.sums, slot.key, slot.result);
+  }
+
+  // Where its model has no samples a stage stays.
+  void run_stage(Parts& parts, SlotState& slot, int stage) {
+    finish_once(parts, slot);
+    int const first = tables_.map.first_microbatch(stage, parts.plan.batching.passes());
+    if (slot.microbatches.total_of_copy(slot.microbatches[first]) > 0) {
+      update_.apply(parts.device, parts.memory, slot.state, stage);
+    }
+    if (slot.key.exchanges && !tables_.averaging.overlapped) {
+      exchange_->begin(parts.device, local_stage(tables_.stages, stage));
+    } else {
+      parts.pack(stage);
+    }
+  }
   void finish_once(Parts& parts, SlotState& slot) {
     slot.touched = true;
     if (!std::exchange(finished_, true)) {
-      this->finish(parts, slot);
+      finish(parts, slot);
     }
   }
 
-  using typename Base::Backend;
-  using Sums = std::conditional_t<Parts::way.twins, TwinSums<Backend>,
-                                  PairSums<Backend, typename Parts::Communicator>>;
+  TANDEM_COLD static std::unique_ptr<ModelExchange<Backend>> make_exchange(
+      Parts& parts, typename Parts::Ends const& ends, int states) {
+    using Communicator = typename Parts::Communicator;
+    std::unique_ptr<ModelSums<Backend>> sums;
+    if (!parts.tables.averaging.keeps_two()) {
+      return nullptr;
+    }
+    if (parts.tables.has_twins) {
+      sums = std::make_unique<TwinSums<Backend>>(parts.tables);
+    } else if constexpr (AllReduces<Communicator, typename Backend::Master, Sum>) {
+      sums = std::make_unique<PairSums<Backend, Communicator>>(parts.tables, parts.device, ends,
+                                                               parts.tracer);
+    }
+    return std::make_unique<ModelExchange<Backend>>(parts.device, parts.memory, std::move(sums),
+                                                    states);
+  }
 
-  ModelExchange<Backend, Sums> exchange_;
-  bool finished_ = false;  // the step's result
+  DeviceTables const& tables_;
+  Update<Backend> update_;
+  UndoCopy<Backend> undo_;  // where updates are taken back
+  StepAverage<Backend> average_;
+  std::unique_ptr<ModelExchange<Backend>> exchange_;  // of two models
+  bool finished_ = false;                             // of these, the step's result
 };
 
 }  // namespace tandem

@@ -41,45 +41,45 @@ class ShardedMirror<BasicCuda<Kernels, Precision>> {
         order_{tables} {}
 
   /// Blocks until the device has done what is queued, as the others do.
-  /// @param pieces  RankParts::Pieces
-  template <class Pieces>
-  TANDEM_COLD void download(Device& device, Memory const& memory, Pieces const& pieces) {
+  /// @param shares  ParameterShares
+  template <class Shares>
+  TANDEM_COLD void download(Device& device, Memory const& memory, Shares& shares) {
     copies_.resize(static_cast<std::size_t>(layout_.elements + (1 + states_) * layout_.trained));
     reorder(FilterDirection::to_device);  // what other ranks have given stays
     each_whole(memory, [&](T* there, T* here, std::int64_t count) {
       copy(device, there, here, count, cudaMemcpyDeviceToHost);
     });
-    each_own(memory, pieces, [&](T* there, T* here, std::int64_t count) {
+    each_own(memory, shares, [&](T* there, T* here, std::int64_t count) {
       copy(device, there, here, count, cudaMemcpyDeviceToHost);
     });
     device.compute.synchronize();
     reorder(FilterDirection::from_device);
   }
 
-  template <class Pieces>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Pieces const& pieces) {
-    download(device, memory, pieces);
+  template <class Shares>
+  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
+    download(device, memory, shares);
     cuda::Buffer const whole{device, static_cast<std::size_t>(layout_.trained) * sizeof(T)};
     for (int array = first_array_; array <= states_; ++array) {
-      for (OwnedRange const& own : pieces.shares.owned()) {
+      for (OwnedRange const& own : shares.owned()) {
         copy(device, place(memory, array, own), whole.as<T>() + own.range.begin, own.range.count(),
              cudaMemcpyDeviceToDevice);
       }
-      pieces.shares.gather_array(device, whole.as<T>(), {name_of(array)});
+      shares.gather_array(device, whole.as<T>(), {name_of(array)});
       copy(device, whole.as<T>(), copy_of(array), layout_.trained, cudaMemcpyDeviceToHost);
       device.compute.synchronize();
       order_.reorder(copy_of(array), FilterDirection::from_device, layout_.trained);
     }
   }
 
-  template <class Pieces>
-  TANDEM_COLD void upload(Device& device, Memory const& memory, Pieces const& pieces) {
+  template <class Shares>
+  TANDEM_COLD void upload(Device& device, Memory const& memory, Shares& shares) {
     if (!copies_.empty()) {
       reorder(FilterDirection::to_device);
       each_whole(memory, [&](T* there, T* here, std::int64_t count) {
         copy(device, here, there, count, cudaMemcpyHostToDevice);
       });
-      each_own(memory, pieces, [&](T* there, T* here, std::int64_t count) {
+      each_own(memory, shares, [&](T* there, T* here, std::int64_t count) {
         copy(device, here, there, count, cudaMemcpyHostToDevice);
       });
       device.compute.synchronize();
@@ -117,9 +117,9 @@ class ShardedMirror<BasicCuda<Kernels, Precision>> {
     return array == of_parameters ? "parameters" : array == of_gradients ? "gradients" : "states";
   }
   // f(on the device, in the copies, elements) of each part.
-  template <class Pieces, class F>
-  void each_own(Memory const& memory, Pieces const& pieces, F const& f) {
-    for (OwnedRange const& own : pieces.shares.owned()) {
+  template <class Shares, class F>
+  void each_own(Memory const& memory, Shares& shares, F const& f) {
+    for (OwnedRange const& own : shares.owned()) {
       for (int array = first_array_; array <= states_; ++array) {
         f(place(memory, array, own), copy_of(array) + own.range.begin, own.range.count());
       }
