@@ -9422,8 +9422,8 @@ struct Max {
 // ---- tandem/engine/links/no_part.hpp
 
 /// @file
-/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
-/// to do is nothing, and nothing of the part is compiled.
+/// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
+/// to do is nothing, and nothing of the part is compiled. Part: one that a program may not need.
 
 namespace tandem {
 
@@ -9432,11 +9432,13 @@ struct NoPart {
 
   NoPart(auto const&... /*arguments*/) {}
 
+  static void add(auto const&... /*arguments*/) {}
   static void add_up(auto const&... /*arguments*/) {}
   static void arrive(auto const&... /*arguments*/) {}
   static void await(auto const&... /*arguments*/) {}
   static void await_all(auto const&... /*arguments*/) {}
   static void begin(auto const&... /*arguments*/) {}
+  static void begin_all(auto const&... /*arguments*/) {}
   static void begin_evaluation(auto const&... /*arguments*/) {}
   static void begin_pass() {}
   static void begin_step(auto const&... /*arguments*/) {}
@@ -9453,8 +9455,10 @@ struct NoPart {
   static void open_stage(auto const&... /*arguments*/) {}
   static void point(auto const&... /*arguments*/) {}
   static void put(auto const&... /*arguments*/) {}
+  static void restore(auto const&... /*arguments*/) {}
   static void run(auto const&... /*arguments*/) {}
   static void settle(auto const&... /*arguments*/) {}
+  static void stand_in(auto const&... /*arguments*/) {}
   static void take_back(auto const&... /*arguments*/) {}
   static void undo(auto const&... /*arguments*/) {}
   static void use(auto const&... /*arguments*/) {}
@@ -9471,6 +9475,31 @@ struct NoPart {
   [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
   [[nodiscard]] static constexpr Slice slice() { return {}; }
 };
+
+/// Points to a NoPart, and is null.
+struct NoPartPointer {
+  NoPartPointer(std::nullptr_t) {}
+  constexpr explicit operator bool() const { return false; }
+  NoPart* operator->() const { return &**this; }
+  NoPart& operator*() const {
+    static NoPart none;
+    return none;
+  }
+};
+
+/// A part that a program may not need: then it is null.
+template <class P>
+using Part = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
+
+template <class P, class... Arguments>
+TANDEM_COLD Part<P> make_part(bool is_needed, Arguments&&... arguments) {
+  if constexpr (!std::is_same_v<P, NoPart>) {
+    if (is_needed) {
+      return std::make_unique<P>(std::forward<Arguments>(arguments)...);
+    }
+  }
+  return nullptr;
+}
 
 }  // namespace tandem
 
@@ -12782,18 +12811,40 @@ concept Carries =
 
 namespace tandem {
 
-/// How gradients are added: what a program asks of its communicators. All else are values:
-/// DeviceTables.
-struct GradientWay {
-  bool in_order = false;  ///< of messages, where the communicator's own sums have no order
+/// What a program asks of its communicators, and which of a rank's parts are compiled: all of them
+/// where a rank is compiled for all programs, else those that the program needs. All else are
+/// values: DeviceTables.
+struct RankWay {
+  bool in_order = false;  ///< gradients are added by messages: the communicator has no order
   WireFormat wire = WireFormat::exact;
+  bool links = true;       ///< other devices have parts of the model
+  bool shares = true;      ///< each replica updates its part
+  bool slices = true;      ///< ranks share layers
+  bool ties = true;        ///< layers share parameters
+  bool states = true;      ///< steps hand states on
+  bool two_models = true;  ///< are averaged
+  bool ahead = true;       ///< it goes on before an update is known to be right
 };
 
+/// Whether one rank serves all programs of a unit: where it is compiled elsewhere, or for a program
+/// of many strategies that says so by a specialisation.
+template <class Backend, class Communicator, class Batch>
+inline constexpr bool rank_is_shared = false;
+
 /// @tparam Device  a DeviceProgram
-template <class Device, class Communicator>
-constexpr GradientWay gradient_way() {
+template <class Device, class Backend, class Communicator, class Batch>
+constexpr RankWay rank_way() {
+  using Program = typename Device::Program;
+  bool const all = rank_is_shared<Backend, Communicator, Batch>;
   return {.in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
-          .wire = Device::batching.wire};
+          .wire = Device::batching.wire,
+          .links = all || Program::devices > 1,
+          .shares = all || Program::sharded_state,
+          .slices = all || Program::layer_slices > 1 || Program::slices > 1,
+          .ties = all || Program::ties.count > 0,
+          .states = all || Program::stateful,
+          .two_models = all || Program::averaging.keeps_two(),
+          .ahead = all || Program::post_validated};
 }
 
 namespace detail {
@@ -12941,7 +12992,7 @@ class RoundedWire {
 }  // namespace detail
 
 /// The sums of a device's buckets over their replicas on other devices.
-template <class Backend, class Communicator, GradientWay Way>
+template <class Backend, class Communicator, RankWay Way>
 class BucketSums {
  public:
   using Device = typename Backend::Device;
@@ -13307,7 +13358,7 @@ namespace tandem {
 /// be from the last part of the model to the first, or else they are reduced in this order when all
 /// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
 /// the sum.
-template <class Backend, class CommunicatorType, GradientWay Way>
+template <class Backend, class CommunicatorType, RankWay Way>
 class GradientReduction {
  public:
   using Communicator = CommunicatorType;
@@ -13318,7 +13369,7 @@ class GradientReduction {
   static constexpr bool can_sum =
       Way.in_order || Way.wire != WireFormat::exact || AllReduces<Communicator, P, Sum>;
   static constexpr bool can_share =
-      ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
+      Way.shares && ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
   using Sums = std::conditional_t<can_sum, BucketSums<Backend, Communicator, Way>, NoPart>;
   using Scattered = std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator>, NoPart>;
   using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
@@ -13343,12 +13394,9 @@ class GradientReduction {
         alone_{tables.any_replicas &&
                (has_twins_ ? plan.batching.replicas
                            : tables.gradient_replicas(plan.batching.replicas)) == 1},
-        sums_{sums_over_devices(tables) && !tables.sharded_gradients
-                  ? std::make_unique<Sums>(layout(), device,
-                                           tables.gradient_replicas(plan.batching.replicas))
-                  : nullptr},
-        scattered_{tables.sharded_gradients ? std::make_unique<Scattered>(tables, device, tracer)
-                                            : nullptr},
+        sums_{make_part<Sums>(sums_over_devices(tables) && !tables.sharded_gradients, layout(),
+                              device, tables.gradient_replicas(plan.batching.replicas))},
+        scattered_{make_part<Scattered>(tables.sharded_gradients, tables, device, tracer)},
         rows_{tables, device, tables.gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
@@ -13569,9 +13617,9 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;                  // of any number of replicas there is one, whose sums are there
-  std::unique_ptr<Sums> sums_;  // over other devices
-  std::unique_ptr<Scattered> scattered_;  // where a rank keeps its part of the sums alone
+  bool alone_;                 // of any number of replicas there is one, whose sums are there
+  Part<Sums> sums_;            // over other devices
+  Part<Scattered> scattered_;  // where a rank keeps its part of the sums alone
   RowGradientSums rows_;
 };
 
@@ -18552,9 +18600,7 @@ class NodePasses {
   void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
                      int last) const {
     if (tells(host, pass)) {
-      for (int n = first; n < last; ++n) {
-        forward_node(host, pass, table, n);
-      }
+      tell_forward(host, pass, table, first, last);
       return;
     }
     NodeStep<Backend> const* const end = steps_.data() + last;
@@ -18565,6 +18611,20 @@ class NodePasses {
       } else if (!step->idle_forward) {
         forward_node(host, pass, table, number(step));
       }
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void tell_forward(Host& host, PassType const& pass, Table const& table, int first,
+                                    int last) const {
+    for (int n = first; n < last; ++n) {
+      forward_node(host, pass, table, n);
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void tell_backward(Host& host, PassType const& pass, Table const& table,
+                                     int first, int last, BackwardPart part, int leaf) const {
+    for (int n = last - 1; n >= first; --n) {
+      tell_and_back(host, pass, table, n, part, leaf);
     }
   }
   template <class Host>
@@ -18596,9 +18656,7 @@ class NodePasses {
   void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
                       int leaf) const {
     if (tells(host, pass)) {
-      for (int n = last - 1; n >= first; --n) {
-        tell_and_back(host, pass, table, n, Part, leaf);
-      }
+      tell_backward(host, pass, table, first, last, Part, leaf);
       return;
     }
     NodeStep<Backend> const* const end = steps_.data() + first;
@@ -18622,8 +18680,8 @@ class NodePasses {
     }
   }
   template <class Host>
-  void recompute_and_back(Host& host, PassType const& pass, Table const& table,
-                          LocalStage const& stage, int leaf) const {
+  TANDEM_NOINLINE void recompute_and_back(Host& host, PassType const& pass, Table const& table,
+                                          LocalStage const& stage, int leaf) const {
     for (int end = stage.last; end > stage.first;) {
       int begin = end - 1;
       while (begin > stage.first && tables_.segments[begin - 1] == tables_.segments[end - 1]) {
@@ -21648,7 +21706,7 @@ struct OpsWants {
 
 /// All memory and communicators, made once: a StageHost. Its fields refer to each other, so it
 /// stays where it is.
-template <class BackendType, class CommunicatorType, GradientWay Way>
+template <class BackendType, class CommunicatorType, RankWay Way>
 struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Backend = BackendType;
   using Communicator = CommunicatorType;
@@ -21661,14 +21719,16 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Ends = RankEnds<Communicator>;
   using Branching = typename Parts::Branching;
   using Pairs = typename Parts::Pairs;
+  static constexpr RankWay way = Way;
   static constexpr bool has_branches = HasSides<Device>;
-  static constexpr bool has_slices = SharesLayers<Communicator, Backend>;
-  using States = std::conditional_t<KeepsStates<Backend>, CarriedStates<Backend>, NoPart>;
+  static constexpr bool has_slices = Way.slices && SharesLayers<Communicator, Backend>;
+  using States =
+      std::conditional_t<Way.states && KeepsStates<Backend>, CarriedStates<Backend>, NoPart>;
   using Gradients = GradientReduction<Backend, Communicator, Way>;
-  using Ties = TiedSums<Backend, Gradients>;
+  using Ties = std::conditional_t<Way.ties, TiedSums<Backend, Gradients>, NoPart>;
   using Shares =
       std::conditional_t<Gradients::can_share, ParameterShares<Backend, Gradients>, NoPart>;
-  using Links = std::conditional_t<SendsAndReceives<Communicator, T>,
+  using Links = std::conditional_t<Way.links && SendsAndReceives<Communicator, T>,
                                    RankLinks<Backend, Communicator>, NoPart>;
   using Slices = std::conditional_t<has_slices, SliceSums<Backend, Communicator>, NoPart>;
 
@@ -21689,25 +21749,26 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
                plan_task(options),
                plan.batching.leaves_of_copy(tables.map.copies),
                plan.batching.replicas},
-        states{make<States>(tables.stateful, device, tables.graph, ops.needs, samples_of(options))},
-        chunks{make<CarriedChunks<Backend>>(plan.batching.chunks > 1, device, tables.graph,
-                                            ops.needs, options.largest_microbatch)},
+        states{make_part<States>(tables.stateful, device, tables.graph, ops.needs,
+                                 samples_of(options))},
+        chunks{make_part<CarriedChunks<Backend>>(plan.batching.chunks > 1, device, tables.graph,
+                                                 ops.needs, options.largest_microbatch)},
         staged{device, static_cast<std::size_t>(ops.staged)},
         gradients{tables, device, ends.connect(RankGroups::all), ends.connect_stages(tables.stages),
                   plan,   tracer},
         shares{make_shares()},
         uses_parameters{shares && (tables.sharded_parameters || Shares::comes_late)},
-        slices{make<Slices>(tables.slices > 1, tables, device, options.largest_microbatch,
-                            ends.connect, ends.groups.of_slices(ends.rank), tracer)},
-        partials{make<PartialSums<Backend>>(tables.sequence_rows && slices, tables, device)},
-        links{make<Links>(
+        slices{make_part<Slices>(tables.slices > 1, tables, device, options.largest_microbatch,
+                                 ends.connect, ends.groups.of_slices(ends.rank), tracer)},
+        partials{make_part<PartialSums<Backend>>(tables.sequence_rows && slices, tables, device)},
+        links{make_part<Links>(
             tables.devices > 1, tables, memory.plan().waits, device,
             [&](int link, bool forward) {
               return ends.connect(
                   ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
             },
             tracer, options.largest_microbatch)},
-        ties{make<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
+        ties{make_part<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1} {
     device.scratch = memory.scratch();
@@ -21956,17 +22017,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   Branching& branches;
   Pairs& pairs;
   Memory memory;
-  std::unique_ptr<States> states;
-  std::unique_ptr<CarriedChunks<Backend>> chunks;
+  Part<States> states;
+  Part<CarriedChunks<Backend>> chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
-  std::unique_ptr<Shares> shares;
+  Part<Shares> shares;
   bool uses_parameters;  // NodePasses says which
-  std::unique_ptr<Slices> slices;
-  std::unique_ptr<PartialSums<Backend>> partials;
-  std::unique_ptr<Links> links;
-  std::unique_ptr<Ties> ties;
+  Part<Slices> slices;
+  Part<PartialSums<Backend>> partials;
+  Part<Links> links;
+  Part<Ties> ties;
   StepSums<Backend> sums;
 
  private:
@@ -21998,19 +22059,14 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         Label{"gradients of tiles"});
   }
 
-  // A part that the program may not need.
-  template <class Part, class... Arguments>
-  static std::unique_ptr<Part> make(bool is_needed, Arguments&&... arguments) {
-    return is_needed ? std::make_unique<Part>(std::forward<Arguments>(arguments)...) : nullptr;
-  }
-  std::unique_ptr<Shares> make_shares() {
+  Part<Shares> make_shares() {
     if constexpr (Gradients::can_share) {
       if (tables.sharded_parameters) {
         return std::make_unique<ParameterSlots<Backend, Gradients>>(tables, device, gradients,
                                                                     tracer);
       }
     }
-    return make<Shares>(tables.state_shares > 1, tables, device, gradients, tracer);
+    return make_part<Shares>(tables.state_shares > 1, tables, device, gradients, tracer);
   }
   static std::int64_t bytes_of(auto const& part) {
     return part ? static_cast<std::int64_t>(part->bytes()) : 0;
@@ -22031,19 +22087,19 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   }
 };
 
-template <class B, class C, GradientWay Way>
+template <class B, class C, RankWay Way>
 void RankCore<B, C, Way>::forward(PassType const& pass, Table const& table,
                                   LocalStage const& stage) {
   passes.forward(*this, pass, table, stage);
 }
 
-template <class B, class C, GradientWay Way>
+template <class B, class C, RankWay Way>
 void RankCore<B, C, Way>::backward(PassType const& pass, Table const& table,
                                    LocalStage const& stage, BackwardPart part, int leaf) {
   passes.backward(*this, pass, table, stage, part, leaf);
 }
 
-template <class B, class C, GradientWay Way>
+template <class B, class C, RankWay Way>
 void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
   passes.pack(*this, table, stage);
 }
@@ -22904,7 +22960,7 @@ template <class Core, class Target>
 struct RankParts;
 
 // Bases whose types are template parameters nvcc hands to the host's compiler in another order.
-template <class BackendType, class Communicator, GradientWay Way, class TargetType>
+template <class BackendType, class Communicator, RankWay Way, class TargetType>
 struct RankParts<RankCore<BackendType, Communicator, Way>, TargetType> final
     : public detail::RankOps<BackendType, TargetType>,
       public RankCore<BackendType, Communicator, Way> {
@@ -23363,6 +23419,7 @@ template <class Parts>
 class Updates {
  public:
   using Backend = typename Parts::Backend;
+  using Exchange = std::conditional_t<Parts::way.two_models, ModelExchange<Backend>, NoPart>;
 
   /// @param goes_back  whether updates are taken back
   TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
@@ -23585,29 +23642,31 @@ class Updates {
     }
   }
 
-  TANDEM_COLD static std::unique_ptr<ModelExchange<Backend>> make_exchange(
-      Parts& parts, typename Parts::Ends const& ends, int states) {
+  TANDEM_COLD static Part<Exchange> make_exchange(Parts& parts, typename Parts::Ends const& ends,
+                                                  int states) {
     using Communicator = typename Parts::Communicator;
-    std::unique_ptr<ModelSums<Backend>> sums;
     if (!parts.tables.averaging.keeps_two()) {
       return nullptr;
     }
-    if (parts.tables.has_twins) {
-      sums = std::make_unique<TwinSums<Backend>>(parts.tables);
-    } else if constexpr (AllReduces<Communicator, typename Backend::Master, Sum>) {
-      sums = std::make_unique<PairSums<Backend, Communicator>>(parts.tables, parts.device, ends,
-                                                               parts.tracer);
+    if constexpr (Parts::way.two_models) {
+      std::unique_ptr<ModelSums<Backend>> sums;
+      if (parts.tables.has_twins) {
+        sums = std::make_unique<TwinSums<Backend>>(parts.tables);
+      } else if constexpr (AllReduces<Communicator, typename Backend::Master, Sum>) {
+        sums = std::make_unique<PairSums<Backend, Communicator>>(parts.tables, parts.device, ends,
+                                                                 parts.tracer);
+      }
+      return std::make_unique<Exchange>(parts.device, parts.memory, std::move(sums), states);
     }
-    return std::make_unique<ModelExchange<Backend>>(parts.device, parts.memory, std::move(sums),
-                                                    states);
+    return nullptr;
   }
 
   DeviceTables const& tables_;
   Update<Backend> update_;
   UndoCopy<Backend> undo_;  // where updates are taken back
   StepAverage<Backend> average_;
-  std::unique_ptr<ModelExchange<Backend>> exchange_;  // of two models
-  bool finished_ = false;                             // of these, the step's result
+  Part<Exchange> exchange_;  // of two models
+  bool finished_ = false;    // of these, the step's result
 };
 
 }  // namespace tandem
@@ -24632,11 +24691,15 @@ class RankMirror {
   using T = typename Backend::Master;
 
   RankMirror(DeviceTables const& tables, int states) : whole_{tables, states} {
-    if (tables.state_shares > 1) {
-      shares_ = std::make_unique<ShardedMirror<Backend>>(tables, states);
+    if constexpr (has_shares) {
+      if (tables.state_shares > 1) {
+        shares_ = std::make_unique<ShardedMirror<Backend>>(tables, states);
+      }
     }
-    if (tables.layer_slices > 1) {
-      slices_ = std::make_unique<SlicedMirror<Backend>>(tables, states);
+    if constexpr (has_slices) {
+      if (tables.layer_slices > 1) {
+        slices_ = std::make_unique<SlicedMirror<Backend>>(tables, states);
+      }
     }
   }
 
@@ -24648,8 +24711,10 @@ class RankMirror {
       } else {
         own.download(core.device, core.memory);
       }
-      if (slices_) {
-        slices_->show(own, core.slice());
+      if constexpr (has_slices) {
+        if (slices_) {
+          slices_->show(own, core.slice());
+        }
       }
     });
   }
@@ -24663,10 +24728,12 @@ class RankMirror {
       } else if (slices_) {
         own.download(core.device, core.memory);
       }
-      if (slices_) {
-        slices_->show(own, core.slice());
+      if constexpr (has_slices) {
+        if (slices_) {
+          slices_->show(own, core.slice());
+        }
         if constexpr (Core::has_slices) {
-          if (core.slices) {
+          if (slices_ && core.slices) {
             slices_->gather(core.device, own, *core.slices);
           }
         }
@@ -24677,7 +24744,10 @@ class RankMirror {
   /// The rank takes its part of what was written.
   TANDEM_COLD void upload(Core& core) {
     of_slice([&](auto& own) {
-      bool const is_new = !slices_ || slices_->give(own, core.slice());
+      bool is_new = true;
+      if constexpr (has_slices) {
+        is_new = !slices_ || slices_->give(own, core.slice());
+      }
       if constexpr (is_shared<decltype(own)>) {
         own.upload(core.device, core.memory, *core.shares);
       } else if (is_new) {
@@ -24689,33 +24759,56 @@ class RankMirror {
 
   /// Gives the memory of copies of other ranks' parts back.
   void release() {
-    if (shares_) {
-      shares_->release();
+    if constexpr (has_shares) {
+      if (shares_) {
+        shares_->release();
+      }
     }
-    if (slices_) {
-      slices_->release();
+    if constexpr (has_slices) {
+      if (slices_) {
+        slices_->release();
+      }
     }
   }
 
   /// @pre download() was called
   [[nodiscard]] T* parameters() {
-    return slices_ ? slices_->parameters() : shares_ ? shares_->parameters() : whole_.parameters();
+    return shown([](auto& mirror) { return mirror.parameters(); });
   }
   [[nodiscard]] T* gradients() {
-    return slices_ ? slices_->gradients() : shares_ ? shares_->gradients() : whole_.gradients();
+    return shown([](auto& mirror) { return mirror.gradients(); });
   }
   [[nodiscard]] T* state(int s) {
-    return slices_ ? slices_->state(s) : shares_ ? shares_->state(s) : whole_.state(s);
+    return shown([s](auto& mirror) { return mirror.state(s); });
   }
 
  private:
+  static constexpr bool has_shares = Core::Gradients::can_share;
+  static constexpr bool has_slices = Core::way.slices;
+
+  // f(mirror) of what the program sees.
+  template <class F>
+  T* shown(F const& f) {
+    if constexpr (has_slices) {
+      if (slices_) {
+        return f(*slices_);
+      }
+    }
+    if constexpr (has_shares) {
+      if (shares_) {
+        return f(*shares_);
+      }
+    }
+    return f(whole_);
+  }
+
   template <class Mirror>
   static constexpr bool is_shared = std::same_as<Mirror, ShardedMirror<Backend>&>;
 
   // f(mirror) of what the rank has of its slice.
   template <class F>
   void of_slice(F const& f) {
-    if constexpr (Core::Gradients::can_share) {
+    if constexpr (has_shares) {
       if (shares_) {
         f(*shares_);
         return;
@@ -24979,7 +25072,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Slot = StepSlot<Parts, BatchType>;
   using Program = RankProgram<typename Core::Backend, Target>;
   using detail::HeldParts<Parts>::held;
-  static constexpr bool can_go_ahead = Assumes<Update<typename Core::Backend>>;
+  static constexpr bool can_go_ahead = Core::way.ahead && Assumes<Update<typename Core::Backend>>;
 
  public:
   using typename Base::Batch;
@@ -62356,8 +62449,8 @@ template <class Device, class Backend, class Loss, class Communicator>
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Device::Program>
 struct RankTypes {
-  using Core = RankCore<Backend, Communicator, gradient_way<Device, Communicator>()>;
   using Batch = StepBatchOf<Device, Backend, Loss>;
+  using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator, Batch>()>;
   using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
                                   Rank<Core, Batch>>;
   static_assert(Device::places.count() == 1 || !RankMemory<Backend>::mixed,
@@ -75538,14 +75631,19 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #define TANDEM_RANK_OF(Kind, C, K, P, In)                                                        \
   TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
   construct_rank<                                                                                \
-      Kind<RankCore<BasicHost<K, P>, C, GradientWay{}>, StepBatch<P::Master, std::int32_t, In>>, \
+      Kind<RankCore<BasicHost<K, P>, C, RankWay{}>, StepBatch<P::Master, std::int32_t, In>>,     \
       StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
                                               RankPlan, RankOptions const&, RankEnds<C> const&);
-#define TANDEM_RANKS_OF(K, P)                                   \
-  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, P::Master)       \
-  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, std::int32_t)    \
-  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, P::Master)    \
-  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, std::int32_t) \
+#define TANDEM_SHARED_RANK(C, K, P, In)                                                  \
+  template <>                                                                            \
+  inline constexpr bool                                                                  \
+      rank_is_shared<BasicHost<K, P>, C, StepBatch<P::Master, std::int32_t, In>> = true; \
+  TANDEM_RANK_OF(Rank, C, K, P, In)
+#define TANDEM_RANKS_OF(K, P)                                 \
+  TANDEM_SHARED_RANK(SelfCommunicator, K, P, P::Master)       \
+  TANDEM_SHARED_RANK(SelfCommunicator, K, P, std::int32_t)    \
+  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, P::Master)    \
+  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, std::int32_t) \
   TANDEM_RANK_OF(AsynchronousRank, ThreadsCommunicator, K, P, P::Master)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
@@ -75627,6 +75725,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_RANKS_OF
+#undef TANDEM_SHARED_RANK
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_CHANNELS_OF
@@ -75723,5 +75822,6 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_OPS_OF
 #undef TANDEM_RANKS_OF
 #undef TANDEM_RANK_OF
+#undef TANDEM_SHARED_RANK
 #undef TANDEM_STEPS_OF
 #undef TANDEM_WEIGHTS_OF

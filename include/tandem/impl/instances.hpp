@@ -184,14 +184,19 @@
 #define TANDEM_RANK_OF(Kind, C, K, P, In)                                                        \
   TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
   construct_rank<                                                                                \
-      Kind<RankCore<BasicHost<K, P>, C, GradientWay{}>, StepBatch<P::Master, std::int32_t, In>>, \
+      Kind<RankCore<BasicHost<K, P>, C, RankWay{}>, StepBatch<P::Master, std::int32_t, In>>,     \
       StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
                                               RankPlan, RankOptions const&, RankEnds<C> const&);
-#define TANDEM_RANKS_OF(K, P)                                   \
-  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, P::Master)       \
-  TANDEM_RANK_OF(Rank, SelfCommunicator, K, P, std::int32_t)    \
-  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, P::Master)    \
-  TANDEM_RANK_OF(Rank, ThreadsCommunicator, K, P, std::int32_t) \
+#define TANDEM_SHARED_RANK(C, K, P, In)                                                  \
+  template <>                                                                            \
+  inline constexpr bool                                                                  \
+      rank_is_shared<BasicHost<K, P>, C, StepBatch<P::Master, std::int32_t, In>> = true; \
+  TANDEM_RANK_OF(Rank, C, K, P, In)
+#define TANDEM_RANKS_OF(K, P)                                 \
+  TANDEM_SHARED_RANK(SelfCommunicator, K, P, P::Master)       \
+  TANDEM_SHARED_RANK(SelfCommunicator, K, P, std::int32_t)    \
+  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, P::Master)    \
+  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, std::int32_t) \
   TANDEM_RANK_OF(AsynchronousRank, ThreadsCommunicator, K, P, P::Master)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
@@ -273,6 +278,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_RANKS_OF
+#undef TANDEM_SHARED_RANK
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_CHANNELS_OF

@@ -6,6 +6,7 @@
 #include <tandem/cuda.cuh>
 
 #include <absorbed_bias.hpp>
+#include <one_rank.hpp>
 
 namespace tandem::test {
 namespace absorbed_bias_test {

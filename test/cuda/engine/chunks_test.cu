@@ -10,6 +10,7 @@
 #include <tandem/cuda.cuh>
 #include <tandem/models/gpt.hpp>
 
+#include <one_rank.hpp>
 #include <support/chunk_runs.hpp>
 
 #if defined(TANDEM_NCCL)

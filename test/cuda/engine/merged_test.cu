@@ -7,6 +7,7 @@
 #include <tandem/cuda.cuh>
 
 #include <absorbed_bias.hpp>
+#include <one_rank.hpp>
 
 #if defined(TANDEM_CUDNN)
 

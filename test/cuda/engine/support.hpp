@@ -11,6 +11,7 @@
 #include <tandem/cuda.cuh>
 
 #include <compare.hpp>
+#include <one_rank.hpp>
 #include <tiny_network.hpp>
 
 namespace tandem::test {

@@ -79,12 +79,12 @@ MUTATIONS = {
         "        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));\n"
         "      }\n"
         "      if constexpr (Host::has_slices) {\n"
-        "        if (step.begins >= 0) {\n"
+        "        if (step.begins >= 0 && host.slices) {\n"
         "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
         "        }\n"
         "      }\n",
         "      if constexpr (Host::has_slices) {\n"
-        "        if (step.begins >= 0) {\n"
+        "        if (step.begins >= 0 && host.slices) {\n"
         "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
         "          host.await_slices();\n"
         "        }\n"
@@ -95,16 +95,16 @@ MUTATIONS = {
         "        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));\n"
         "      }\n"),
     "losses_of_own_words": (  # each slice makes them of its words
-        "engine/rank/rank_core.hpp", "slices.bring_together(device, data, Label{\"vocabulary\"});",
+        "engine/rank/rank_core.hpp", "slices->bring_together(device, data, Label{\"vocabulary\"});",
         "static_cast<void>(data);"),
     "rows_not_gathered": (  # behind those of which each rank has some
         "engine/links/slice_sums.hpp",
-        "[&] { group_.all_gather(from, to, device.communication, label); }", "[&] { static_cast<void>(to); }"),
+        "      if constexpr (AllGathers<Communicator, T>) {", "      if constexpr (false) {"),
     "rows_not_summed": (  # a rank's rows of its own part alone
         "engine/links/slice_sums.hpp", "      group_.reduce_scatter(from, to, Sum{}, device.communication, label);",
         "      std::copy_n(from.data() + rows.first() * width, to.size(), to.data());"),
     "gradients_of_rows_apart": (  # of norms on a rank's rows
-        "engine/rank/rank_core.hpp", "    partials.add(device, memory, slices);\n", ""),
+        "engine/rank/rank_core.hpp", "    if (partials) {\n      partials->add(", "    if (false) {\n      partials->add("),
     "mask_of_first_rows": (  # each rank drops as the first does
         "ops/dropout_columns.hpp", "return {p.first_dealt, p.rows(shape), of_sample};",
         "return {0, p.rows(shape), of_sample};"),
@@ -134,9 +134,9 @@ MUTATIONS = {
     "halo_of_last_neighbour": (  # what all send comes to one place
         "ops/tile_routes.hpp", "scratch + route.in_at * numbers", "scratch + routes_.back().in_at * numbers"),
     "statistics_of_one_tile": ("engine/rank/prepared_op.hpp", "if (rule.tiles)", "if (false)"),
-    "gradients_of_one_tile": ("engine/rank/rank_core.hpp", "if (tables.has_tiles && leaf >= 0)", "if (false)"),
+    "gradients_of_one_tile": ("engine/rank/rank_core.hpp", "if (slices && tables.has_tiles && leaf >= 0)", "if (false)"),
     "statistics_of_each_tile": (  # each adds what all have
-        "engine/rank/rank_core.hpp", "p < graph.parameters && slices.slice().number > 0", "p < 0"),
+        "engine/rank/rank_core.hpp", "p < graph.parameters && slice().number > 0", "p < 0"),
     "norm_of_each_slice": (  # what is whole on all of them counts for each
         "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first

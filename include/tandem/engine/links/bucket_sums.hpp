@@ -28,18 +28,40 @@
 
 namespace tandem {
 
-/// How gradients are added: what a program asks of its communicators. All else are values:
-/// DeviceTables.
-struct GradientWay {
-  bool in_order = false;  ///< of messages, where the communicator's own sums have no order
+/// What a program asks of its communicators, and which of a rank's parts are compiled: all of them
+/// where a rank is compiled for all programs, else those that the program needs. All else are
+/// values: DeviceTables.
+struct RankWay {
+  bool in_order = false;  ///< gradients are added by messages: the communicator has no order
   WireFormat wire = WireFormat::exact;
+  bool links = true;       ///< other devices have parts of the model
+  bool shares = true;      ///< each replica updates its part
+  bool slices = true;      ///< ranks share layers
+  bool ties = true;        ///< layers share parameters
+  bool states = true;      ///< steps hand states on
+  bool two_models = true;  ///< are averaged
+  bool ahead = true;       ///< it goes on before an update is known to be right
 };
 
+/// Whether one rank serves all programs of a unit: where it is compiled elsewhere, or for a program
+/// of many strategies that says so by a specialisation.
+template <class Backend, class Communicator, class Batch>
+inline constexpr bool rank_is_shared = false;
+
 /// @tparam Device  a DeviceProgram
-template <class Device, class Communicator>
-constexpr GradientWay gradient_way() {
+template <class Device, class Backend, class Communicator, class Batch>
+constexpr RankWay rank_way() {
+  using Program = typename Device::Program;
+  bool const all = rank_is_shared<Backend, Communicator, Batch>;
   return {.in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
-          .wire = Device::batching.wire};
+          .wire = Device::batching.wire,
+          .links = all || Program::devices > 1,
+          .shares = all || Program::sharded_state,
+          .slices = all || Program::layer_slices > 1 || Program::slices > 1,
+          .ties = all || Program::ties.count > 0,
+          .states = all || Program::stateful,
+          .two_models = all || Program::averaging.keeps_two(),
+          .ahead = all || Program::post_validated};
 }
 
 namespace detail {
@@ -187,7 +209,7 @@ class RoundedWire {
 }  // namespace detail
 
 /// The sums of a device's buckets over their replicas on other devices.
-template <class Backend, class Communicator, GradientWay Way>
+template <class Backend, class Communicator, RankWay Way>
 class BucketSums {
  public:
   using Device = typename Backend::Device;

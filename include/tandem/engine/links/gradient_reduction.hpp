@@ -36,7 +36,7 @@ namespace tandem {
 /// be from the last part of the model to the first, or else they are reduced in this order when all
 /// are whole, so that no two ranks wait for each other. Of two copies on one device the first has
 /// the sum.
-template <class Backend, class CommunicatorType, GradientWay Way>
+template <class Backend, class CommunicatorType, RankWay Way>
 class GradientReduction {
  public:
   using Communicator = CommunicatorType;
@@ -47,7 +47,7 @@ class GradientReduction {
   static constexpr bool can_sum =
       Way.in_order || Way.wire != WireFormat::exact || AllReduces<Communicator, P, Sum>;
   static constexpr bool can_share =
-      ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
+      Way.shares && ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
   using Sums = std::conditional_t<can_sum, BucketSums<Backend, Communicator, Way>, NoPart>;
   using Scattered = std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator>, NoPart>;
   using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
@@ -72,12 +72,9 @@ class GradientReduction {
         alone_{tables.any_replicas &&
                (has_twins_ ? plan.batching.replicas
                            : tables.gradient_replicas(plan.batching.replicas)) == 1},
-        sums_{sums_over_devices(tables) && !tables.sharded_gradients
-                  ? std::make_unique<Sums>(layout(), device,
-                                           tables.gradient_replicas(plan.batching.replicas))
-                  : nullptr},
-        scattered_{tables.sharded_gradients ? std::make_unique<Scattered>(tables, device, tracer)
-                                            : nullptr},
+        sums_{make_part<Sums>(sums_over_devices(tables) && !tables.sharded_gradients, layout(),
+                              device, tables.gradient_replicas(plan.batching.replicas))},
+        scattered_{make_part<Scattered>(tables.sharded_gradients, tables, device, tracer)},
         rows_{tables, device, tables.gradient_replicas(plan.batching.replicas)} {}
 
   /// Of ranks that each update a part: whether in the step to come all of them want the whole sum,
@@ -298,9 +295,9 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;                  // of any number of replicas there is one, whose sums are there
-  std::unique_ptr<Sums> sums_;  // over other devices
-  std::unique_ptr<Scattered> scattered_;  // where a rank keeps its part of the sums alone
+  bool alone_;                 // of any number of replicas there is one, whose sums are there
+  Part<Sums> sums_;            // over other devices
+  Part<Scattered> scattered_;  // where a rank keeps its part of the sums alone
   RowGradientSums rows_;
 };
 

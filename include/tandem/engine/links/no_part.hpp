@@ -2,12 +2,17 @@
 #pragma once
 
 /// @file
-/// NoPart: what a rank has in place of a part that its program does not need. All that it is asked
-/// to do is nothing, and nothing of the part is compiled.
+/// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
+/// to do is nothing, and nothing of the part is compiled. Part: one that a program may not need.
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/graph/branches.hpp>
 #include <tandem/graph/columns.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
@@ -19,11 +24,13 @@ struct NoPart {
 
   NoPart(auto const&... /*arguments*/) {}
 
+  static void add(auto const&... /*arguments*/) {}
   static void add_up(auto const&... /*arguments*/) {}
   static void arrive(auto const&... /*arguments*/) {}
   static void await(auto const&... /*arguments*/) {}
   static void await_all(auto const&... /*arguments*/) {}
   static void begin(auto const&... /*arguments*/) {}
+  static void begin_all(auto const&... /*arguments*/) {}
   static void begin_evaluation(auto const&... /*arguments*/) {}
   static void begin_pass() {}
   static void begin_step(auto const&... /*arguments*/) {}
@@ -40,8 +47,10 @@ struct NoPart {
   static void open_stage(auto const&... /*arguments*/) {}
   static void point(auto const&... /*arguments*/) {}
   static void put(auto const&... /*arguments*/) {}
+  static void restore(auto const&... /*arguments*/) {}
   static void run(auto const&... /*arguments*/) {}
   static void settle(auto const&... /*arguments*/) {}
+  static void stand_in(auto const&... /*arguments*/) {}
   static void take_back(auto const&... /*arguments*/) {}
   static void undo(auto const&... /*arguments*/) {}
   static void use(auto const&... /*arguments*/) {}
@@ -58,5 +67,30 @@ struct NoPart {
   [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
   [[nodiscard]] static constexpr Slice slice() { return {}; }
 };
+
+/// Points to a NoPart, and is null.
+struct NoPartPointer {
+  NoPartPointer(std::nullptr_t) {}
+  constexpr explicit operator bool() const { return false; }
+  NoPart* operator->() const { return &**this; }
+  NoPart& operator*() const {
+    static NoPart none;
+    return none;
+  }
+};
+
+/// A part that a program may not need: then it is null.
+template <class P>
+using Part = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
+
+template <class P, class... Arguments>
+TANDEM_COLD Part<P> make_part(bool is_needed, Arguments&&... arguments) {
+  if constexpr (!std::is_same_v<P, NoPart>) {
+    if (is_needed) {
+      return std::make_unique<P>(std::forward<Arguments>(arguments)...);
+    }
+  }
+  return nullptr;
+}
 
 }  // namespace tandem

@@ -26,11 +26,15 @@ class RankMirror {
   using T = typename Backend::Master;
 
   RankMirror(DeviceTables const& tables, int states) : whole_{tables, states} {
-    if (tables.state_shares > 1) {
-      shares_ = std::make_unique<ShardedMirror<Backend>>(tables, states);
+    if constexpr (has_shares) {
+      if (tables.state_shares > 1) {
+        shares_ = std::make_unique<ShardedMirror<Backend>>(tables, states);
+      }
     }
-    if (tables.layer_slices > 1) {
-      slices_ = std::make_unique<SlicedMirror<Backend>>(tables, states);
+    if constexpr (has_slices) {
+      if (tables.layer_slices > 1) {
+        slices_ = std::make_unique<SlicedMirror<Backend>>(tables, states);
+      }
     }
   }
 
@@ -42,8 +46,10 @@ class RankMirror {
       } else {
         own.download(core.device, core.memory);
       }
-      if (slices_) {
-        slices_->show(own, core.slice());
+      if constexpr (has_slices) {
+        if (slices_) {
+          slices_->show(own, core.slice());
+        }
       }
     });
   }
@@ -57,10 +63,12 @@ class RankMirror {
       } else if (slices_) {
         own.download(core.device, core.memory);
       }
-      if (slices_) {
-        slices_->show(own, core.slice());
+      if constexpr (has_slices) {
+        if (slices_) {
+          slices_->show(own, core.slice());
+        }
         if constexpr (Core::has_slices) {
-          if (core.slices) {
+          if (slices_ && core.slices) {
             slices_->gather(core.device, own, *core.slices);
           }
         }
@@ -71,7 +79,10 @@ class RankMirror {
   /// The rank takes its part of what was written.
   TANDEM_COLD void upload(Core& core) {
     of_slice([&](auto& own) {
-      bool const is_new = !slices_ || slices_->give(own, core.slice());
+      bool is_new = true;
+      if constexpr (has_slices) {
+        is_new = !slices_ || slices_->give(own, core.slice());
+      }
       if constexpr (is_shared<decltype(own)>) {
         own.upload(core.device, core.memory, *core.shares);
       } else if (is_new) {
@@ -83,33 +94,56 @@ class RankMirror {
 
   /// Gives the memory of copies of other ranks' parts back.
   void release() {
-    if (shares_) {
-      shares_->release();
+    if constexpr (has_shares) {
+      if (shares_) {
+        shares_->release();
+      }
     }
-    if (slices_) {
-      slices_->release();
+    if constexpr (has_slices) {
+      if (slices_) {
+        slices_->release();
+      }
     }
   }
 
   /// @pre download() was called
   [[nodiscard]] T* parameters() {
-    return slices_ ? slices_->parameters() : shares_ ? shares_->parameters() : whole_.parameters();
+    return shown([](auto& mirror) { return mirror.parameters(); });
   }
   [[nodiscard]] T* gradients() {
-    return slices_ ? slices_->gradients() : shares_ ? shares_->gradients() : whole_.gradients();
+    return shown([](auto& mirror) { return mirror.gradients(); });
   }
   [[nodiscard]] T* state(int s) {
-    return slices_ ? slices_->state(s) : shares_ ? shares_->state(s) : whole_.state(s);
+    return shown([s](auto& mirror) { return mirror.state(s); });
   }
 
  private:
+  static constexpr bool has_shares = Core::Gradients::can_share;
+  static constexpr bool has_slices = Core::way.slices;
+
+  // f(mirror) of what the program sees.
+  template <class F>
+  T* shown(F const& f) {
+    if constexpr (has_slices) {
+      if (slices_) {
+        return f(*slices_);
+      }
+    }
+    if constexpr (has_shares) {
+      if (shares_) {
+        return f(*shares_);
+      }
+    }
+    return f(whole_);
+  }
+
   template <class Mirror>
   static constexpr bool is_shared = std::same_as<Mirror, ShardedMirror<Backend>&>;
 
   // f(mirror) of what the rank has of its slice.
   template <class F>
   void of_slice(F const& f) {
-    if constexpr (Core::Gradients::can_share) {
+    if constexpr (has_shares) {
       if (shares_) {
         f(*shares_);
         return;

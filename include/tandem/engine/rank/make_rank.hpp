@@ -30,8 +30,8 @@ template <class Device, class Backend, class Loss, class Communicator>
   requires ComputeBackend<Backend> && HasVerbs<Backend> &&
       Carries<Communicator, Backend, typename Device::Program>
 struct RankTypes {
-  using Core = RankCore<Backend, Communicator, gradient_way<Device, Communicator>()>;
   using Batch = StepBatchOf<Device, Backend, Loss>;
+  using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator, Batch>()>;
   using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
                                   Rank<Core, Batch>>;
   static_assert(Device::places.count() == 1 || !RankMemory<Backend>::mixed,

@@ -216,9 +216,7 @@ class NodePasses {
   void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
                      int last) const {
     if (tells(host, pass)) {
-      for (int n = first; n < last; ++n) {
-        forward_node(host, pass, table, n);
-      }
+      tell_forward(host, pass, table, first, last);
       return;
     }
     NodeStep<Backend> const* const end = steps_.data() + last;
@@ -229,6 +227,20 @@ class NodePasses {
       } else if (!step->idle_forward) {
         forward_node(host, pass, table, number(step));
       }
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void tell_forward(Host& host, PassType const& pass, Table const& table, int first,
+                                    int last) const {
+    for (int n = first; n < last; ++n) {
+      forward_node(host, pass, table, n);
+    }
+  }
+  template <class Host>
+  TANDEM_NOINLINE void tell_backward(Host& host, PassType const& pass, Table const& table,
+                                     int first, int last, BackwardPart part, int leaf) const {
+    for (int n = last - 1; n >= first; --n) {
+      tell_and_back(host, pass, table, n, part, leaf);
     }
   }
   template <class Host>
@@ -260,9 +272,7 @@ class NodePasses {
   void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
                       int leaf) const {
     if (tells(host, pass)) {
-      for (int n = last - 1; n >= first; --n) {
-        tell_and_back(host, pass, table, n, Part, leaf);
-      }
+      tell_backward(host, pass, table, first, last, Part, leaf);
       return;
     }
     NodeStep<Backend> const* const end = steps_.data() + first;
@@ -286,8 +296,8 @@ class NodePasses {
     }
   }
   template <class Host>
-  void recompute_and_back(Host& host, PassType const& pass, Table const& table,
-                          LocalStage const& stage, int leaf) const {
+  TANDEM_NOINLINE void recompute_and_back(Host& host, PassType const& pass, Table const& table,
+                                          LocalStage const& stage, int leaf) const {
     for (int end = stage.last; end > stage.first;) {
       int begin = end - 1;
       while (begin > stage.first && tables_.segments[begin - 1] == tables_.segments[end - 1]) {

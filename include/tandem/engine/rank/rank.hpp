@@ -45,7 +45,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Slot = StepSlot<Parts, BatchType>;
   using Program = RankProgram<typename Core::Backend, Target>;
   using detail::HeldParts<Parts>::held;
-  static constexpr bool can_go_ahead = Assumes<Update<typename Core::Backend>>;
+  static constexpr bool can_go_ahead = Core::way.ahead && Assumes<Update<typename Core::Backend>>;
 
  public:
   using typename Base::Batch;

@@ -106,7 +106,7 @@ struct OpsWants {
 
 /// All memory and communicators, made once: a StageHost. Its fields refer to each other, so it
 /// stays where it is.
-template <class BackendType, class CommunicatorType, GradientWay Way>
+template <class BackendType, class CommunicatorType, RankWay Way>
 struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Backend = BackendType;
   using Communicator = CommunicatorType;
@@ -119,14 +119,16 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   using Ends = RankEnds<Communicator>;
   using Branching = typename Parts::Branching;
   using Pairs = typename Parts::Pairs;
+  static constexpr RankWay way = Way;
   static constexpr bool has_branches = HasSides<Device>;
-  static constexpr bool has_slices = SharesLayers<Communicator, Backend>;
-  using States = std::conditional_t<KeepsStates<Backend>, CarriedStates<Backend>, NoPart>;
+  static constexpr bool has_slices = Way.slices && SharesLayers<Communicator, Backend>;
+  using States =
+      std::conditional_t<Way.states && KeepsStates<Backend>, CarriedStates<Backend>, NoPart>;
   using Gradients = GradientReduction<Backend, Communicator, Way>;
-  using Ties = TiedSums<Backend, Gradients>;
+  using Ties = std::conditional_t<Way.ties, TiedSums<Backend, Gradients>, NoPart>;
   using Shares =
       std::conditional_t<Gradients::can_share, ParameterShares<Backend, Gradients>, NoPart>;
-  using Links = std::conditional_t<SendsAndReceives<Communicator, T>,
+  using Links = std::conditional_t<Way.links && SendsAndReceives<Communicator, T>,
                                    RankLinks<Backend, Communicator>, NoPart>;
   using Slices = std::conditional_t<has_slices, SliceSums<Backend, Communicator>, NoPart>;
 
@@ -147,25 +149,26 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
                plan_task(options),
                plan.batching.leaves_of_copy(tables.map.copies),
                plan.batching.replicas},
-        states{make<States>(tables.stateful, device, tables.graph, ops.needs, samples_of(options))},
-        chunks{make<CarriedChunks<Backend>>(plan.batching.chunks > 1, device, tables.graph,
-                                            ops.needs, options.largest_microbatch)},
+        states{make_part<States>(tables.stateful, device, tables.graph, ops.needs,
+                                 samples_of(options))},
+        chunks{make_part<CarriedChunks<Backend>>(plan.batching.chunks > 1, device, tables.graph,
+                                                 ops.needs, options.largest_microbatch)},
         staged{device, static_cast<std::size_t>(ops.staged)},
         gradients{tables, device, ends.connect(RankGroups::all), ends.connect_stages(tables.stages),
                   plan,   tracer},
         shares{make_shares()},
         uses_parameters{shares && (tables.sharded_parameters || Shares::comes_late)},
-        slices{make<Slices>(tables.slices > 1, tables, device, options.largest_microbatch,
-                            ends.connect, ends.groups.of_slices(ends.rank), tracer)},
-        partials{make<PartialSums<Backend>>(tables.sequence_rows && slices, tables, device)},
-        links{make<Links>(
+        slices{make_part<Slices>(tables.slices > 1, tables, device, options.largest_microbatch,
+                                 ends.connect, ends.groups.of_slices(ends.rank), tracer)},
+        partials{make_part<PartialSums<Backend>>(tables.sequence_rows && slices, tables, device)},
+        links{make_part<Links>(
             tables.devices > 1, tables, memory.plan().waits, device,
             [&](int link, bool forward) {
               return ends.connect(
                   ends.groups.of_link(ends.groups.line_of(ends.rank), link, forward));
             },
             tracer, options.largest_microbatch)},
-        ties{make<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
+        ties{make_part<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1} {
     device.scratch = memory.scratch();
@@ -414,17 +417,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   Branching& branches;
   Pairs& pairs;
   Memory memory;
-  std::unique_ptr<States> states;
-  std::unique_ptr<CarriedChunks<Backend>> chunks;
+  Part<States> states;
+  Part<CarriedChunks<Backend>> chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
-  std::unique_ptr<Shares> shares;
+  Part<Shares> shares;
   bool uses_parameters;  // NodePasses says which
-  std::unique_ptr<Slices> slices;
-  std::unique_ptr<PartialSums<Backend>> partials;
-  std::unique_ptr<Links> links;
-  std::unique_ptr<Ties> ties;
+  Part<Slices> slices;
+  Part<PartialSums<Backend>> partials;
+  Part<Links> links;
+  Part<Ties> ties;
   StepSums<Backend> sums;
 
  private:
@@ -456,19 +459,14 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         Label{"gradients of tiles"});
   }
 
-  // A part that the program may not need.
-  template <class Part, class... Arguments>
-  static std::unique_ptr<Part> make(bool is_needed, Arguments&&... arguments) {
-    return is_needed ? std::make_unique<Part>(std::forward<Arguments>(arguments)...) : nullptr;
-  }
-  std::unique_ptr<Shares> make_shares() {
+  Part<Shares> make_shares() {
     if constexpr (Gradients::can_share) {
       if (tables.sharded_parameters) {
         return std::make_unique<ParameterSlots<Backend, Gradients>>(tables, device, gradients,
                                                                     tracer);
       }
     }
-    return make<Shares>(tables.state_shares > 1, tables, device, gradients, tracer);
+    return make_part<Shares>(tables.state_shares > 1, tables, device, gradients, tracer);
   }
   static std::int64_t bytes_of(auto const& part) {
     return part ? static_cast<std::int64_t>(part->bytes()) : 0;
@@ -489,19 +487,19 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   }
 };
 
-template <class B, class C, GradientWay Way>
+template <class B, class C, RankWay Way>
 void RankCore<B, C, Way>::forward(PassType const& pass, Table const& table,
                                   LocalStage const& stage) {
   passes.forward(*this, pass, table, stage);
 }
 
-template <class B, class C, GradientWay Way>
+template <class B, class C, RankWay Way>
 void RankCore<B, C, Way>::backward(PassType const& pass, Table const& table,
                                    LocalStage const& stage, BackwardPart part, int leaf) {
   passes.backward(*this, pass, table, stage, part, leaf);
 }
 
-template <class B, class C, GradientWay Way>
+template <class B, class C, RankWay Way>
 void RankCore<B, C, Way>::pack(Table const& table, LocalStage const& stage) {
   passes.pack(*this, table, stage);
 }

@@ -198,7 +198,7 @@ template <class Core, class Target>
 struct RankParts;
 
 // Bases whose types are template parameters nvcc hands to the host's compiler in another order.
-template <class BackendType, class Communicator, GradientWay Way, class TargetType>
+template <class BackendType, class Communicator, RankWay Way, class TargetType>
 struct RankParts<RankCore<BackendType, Communicator, Way>, TargetType> final
     : public detail::RankOps<BackendType, TargetType>,
       public RankCore<BackendType, Communicator, Way> {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/model_exchange.hpp>
+#include <tandem/engine/links/no_part.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
@@ -99,6 +101,7 @@ template <class Parts>
 class Updates {
  public:
   using Backend = typename Parts::Backend;
+  using Exchange = std::conditional_t<Parts::way.two_models, ModelExchange<Backend>, NoPart>;
 
   /// @param goes_back  whether updates are taken back
   TANDEM_COLD Updates(Parts& parts, RankOptions const& options, typename Parts::Ends const& ends,
@@ -321,29 +324,31 @@ class Updates {
     }
   }
 
-  TANDEM_COLD static std::unique_ptr<ModelExchange<Backend>> make_exchange(
-      Parts& parts, typename Parts::Ends const& ends, int states) {
+  TANDEM_COLD static Part<Exchange> make_exchange(Parts& parts, typename Parts::Ends const& ends,
+                                                  int states) {
     using Communicator = typename Parts::Communicator;
-    std::unique_ptr<ModelSums<Backend>> sums;
     if (!parts.tables.averaging.keeps_two()) {
       return nullptr;
     }
-    if (parts.tables.has_twins) {
-      sums = std::make_unique<TwinSums<Backend>>(parts.tables);
-    } else if constexpr (AllReduces<Communicator, typename Backend::Master, Sum>) {
-      sums = std::make_unique<PairSums<Backend, Communicator>>(parts.tables, parts.device, ends,
-                                                               parts.tracer);
+    if constexpr (Parts::way.two_models) {
+      std::unique_ptr<ModelSums<Backend>> sums;
+      if (parts.tables.has_twins) {
+        sums = std::make_unique<TwinSums<Backend>>(parts.tables);
+      } else if constexpr (AllReduces<Communicator, typename Backend::Master, Sum>) {
+        sums = std::make_unique<PairSums<Backend, Communicator>>(parts.tables, parts.device, ends,
+                                                                 parts.tracer);
+      }
+      return std::make_unique<Exchange>(parts.device, parts.memory, std::move(sums), states);
     }
-    return std::make_unique<ModelExchange<Backend>>(parts.device, parts.memory, std::move(sums),
-                                                    states);
+    return nullptr;
   }
 
   DeviceTables const& tables_;
   Update<Backend> update_;
   UndoCopy<Backend> undo_;  // where updates are taken back
   StepAverage<Backend> average_;
-  std::unique_ptr<ModelExchange<Backend>> exchange_;  // of two models
-  bool finished_ = false;                             // of these, the step's result
+  Part<Exchange> exchange_;  // of two models
+  bool finished_ = false;    // of these, the step's result
 };
 
 }  // namespace tandem
