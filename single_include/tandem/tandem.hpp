@@ -9423,7 +9423,8 @@ struct Max {
 
 /// @file
 /// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
-/// to do is nothing, and nothing of the part is compiled. Part: one that a program may not need.
+/// to do is nothing, and nothing of the part is compiled. RankPart: one that a program may not
+/// need.
 
 namespace tandem {
 
@@ -9489,10 +9490,10 @@ struct NoPartPointer {
 
 /// A part that a program may not need: then it is null.
 template <class P>
-using Part = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
+using RankPart = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
 
 template <class P, class... Arguments>
-TANDEM_COLD Part<P> make_part(bool is_needed, Arguments&&... arguments) {
+TANDEM_COLD RankPart<P> make_part(bool is_needed, Arguments&&... arguments) {
   if constexpr (!std::is_same_v<P, NoPart>) {
     if (is_needed) {
       return std::make_unique<P>(std::forward<Arguments>(arguments)...);
@@ -13617,9 +13618,9 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;                 // of any number of replicas there is one, whose sums are there
-  Part<Sums> sums_;            // over other devices
-  Part<Scattered> scattered_;  // where a rank keeps its part of the sums alone
+  bool alone_;                     // of any number of replicas there is one, whose sums are there
+  RankPart<Sums> sums_;            // over other devices
+  RankPart<Scattered> scattered_;  // where a rank keeps its part of the sums alone
   RowGradientSums rows_;
 };
 
@@ -22017,17 +22018,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   Branching& branches;
   Pairs& pairs;
   Memory memory;
-  Part<States> states;
-  Part<CarriedChunks<Backend>> chunks;
+  RankPart<States> states;
+  RankPart<CarriedChunks<Backend>> chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
-  Part<Shares> shares;
+  RankPart<Shares> shares;
   bool uses_parameters;  // NodePasses says which
-  Part<Slices> slices;
-  Part<PartialSums<Backend>> partials;
-  Part<Links> links;
-  Part<Ties> ties;
+  RankPart<Slices> slices;
+  RankPart<PartialSums<Backend>> partials;
+  RankPart<Links> links;
+  RankPart<Ties> ties;
   StepSums<Backend> sums;
 
  private:
@@ -22059,7 +22060,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         Label{"gradients of tiles"});
   }
 
-  Part<Shares> make_shares() {
+  RankPart<Shares> make_shares() {
     if constexpr (Gradients::can_share) {
       if (tables.sharded_parameters) {
         return std::make_unique<ParameterSlots<Backend, Gradients>>(tables, device, gradients,
@@ -23642,8 +23643,9 @@ class Updates {
     }
   }
 
-  TANDEM_COLD static Part<Exchange> make_exchange(Parts& parts, typename Parts::Ends const& ends,
-                                                  int states) {
+  TANDEM_COLD static RankPart<Exchange> make_exchange(Parts& parts,
+                                                      typename Parts::Ends const& ends,
+                                                      int states) {
     using Communicator = typename Parts::Communicator;
     if (!parts.tables.averaging.keeps_two()) {
       return nullptr;
@@ -23665,8 +23667,8 @@ class Updates {
   Update<Backend> update_;
   UndoCopy<Backend> undo_;  // where updates are taken back
   StepAverage<Backend> average_;
-  Part<Exchange> exchange_;  // of two models
-  bool finished_ = false;    // of these, the step's result
+  RankPart<Exchange> exchange_;  // of two models
+  bool finished_ = false;        // of these, the step's result
 };
 
 }  // namespace tandem

@@ -295,9 +295,9 @@ class GradientReduction {
   Tracer<Device>* tracer_;
   Mark summed_;  // losses, votes and norms
   Mark synchronized_;
-  bool alone_;                 // of any number of replicas there is one, whose sums are there
-  Part<Sums> sums_;            // over other devices
-  Part<Scattered> scattered_;  // where a rank keeps its part of the sums alone
+  bool alone_;                     // of any number of replicas there is one, whose sums are there
+  RankPart<Sums> sums_;            // over other devices
+  RankPart<Scattered> scattered_;  // where a rank keeps its part of the sums alone
   RowGradientSums rows_;
 };
 

@@ -3,7 +3,8 @@
 
 /// @file
 /// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
-/// to do is nothing, and nothing of the part is compiled. Part: one that a program may not need.
+/// to do is nothing, and nothing of the part is compiled. RankPart: one that a program may not
+/// need.
 
 #include <cstddef>
 #include <cstdint>
@@ -81,10 +82,10 @@ struct NoPartPointer {
 
 /// A part that a program may not need: then it is null.
 template <class P>
-using Part = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
+using RankPart = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
 
 template <class P, class... Arguments>
-TANDEM_COLD Part<P> make_part(bool is_needed, Arguments&&... arguments) {
+TANDEM_COLD RankPart<P> make_part(bool is_needed, Arguments&&... arguments) {
   if constexpr (!std::is_same_v<P, NoPart>) {
     if (is_needed) {
       return std::make_unique<P>(std::forward<Arguments>(arguments)...);

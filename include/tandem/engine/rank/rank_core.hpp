@@ -417,17 +417,17 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   Branching& branches;
   Pairs& pairs;
   Memory memory;
-  Part<States> states;
-  Part<CarriedChunks<Backend>> chunks;
+  RankPart<States> states;
+  RankPart<CarriedChunks<Backend>> chunks;
   typename Backend::Buffer staged;  // see OpNeeds::staged_bytes
   Tracer<Device> tracer;
   Gradients gradients;
-  Part<Shares> shares;
+  RankPart<Shares> shares;
   bool uses_parameters;  // NodePasses says which
-  Part<Slices> slices;
-  Part<PartialSums<Backend>> partials;
-  Part<Links> links;
-  Part<Ties> ties;
+  RankPart<Slices> slices;
+  RankPart<PartialSums<Backend>> partials;
+  RankPart<Links> links;
+  RankPart<Ties> ties;
   StepSums<Backend> sums;
 
  private:
@@ -459,7 +459,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         Label{"gradients of tiles"});
   }
 
-  Part<Shares> make_shares() {
+  RankPart<Shares> make_shares() {
     if constexpr (Gradients::can_share) {
       if (tables.sharded_parameters) {
         return std::make_unique<ParameterSlots<Backend, Gradients>>(tables, device, gradients,

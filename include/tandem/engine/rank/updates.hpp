@@ -324,8 +324,9 @@ class Updates {
     }
   }
 
-  TANDEM_COLD static Part<Exchange> make_exchange(Parts& parts, typename Parts::Ends const& ends,
-                                                  int states) {
+  TANDEM_COLD static RankPart<Exchange> make_exchange(Parts& parts,
+                                                      typename Parts::Ends const& ends,
+                                                      int states) {
     using Communicator = typename Parts::Communicator;
     if (!parts.tables.averaging.keeps_two()) {
       return nullptr;
@@ -347,8 +348,8 @@ class Updates {
   Update<Backend> update_;
   UndoCopy<Backend> undo_;  // where updates are taken back
   StepAverage<Backend> average_;
-  Part<Exchange> exchange_;  // of two models
-  bool finished_ = false;    // of these, the step's result
+  RankPart<Exchange> exchange_;  // of two models
+  bool finished_ = false;        // of these, the step's result
 };
 
 }  // namespace tandem
