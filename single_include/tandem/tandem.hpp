@@ -13189,17 +13189,19 @@ namespace tandem {
 /// Of a device's buckets over their replicas. A slot is written again when its sum has been taken.
 ///
 /// Order: the replicas as in an all-reduce; then the microbatches, one by one.
-template <class Backend, class Communicator>
+template <class Backend, class Communicator, RankWay Way>
 class ScatteredBuckets {
  public:
   using P = typename Backend::Master;
   using Device = typename Backend::Device;
   using Memory = ParameterMemory<Backend>;
+  using Adds = typename BucketSums<Backend, Communicator, Way>::Adds;
 
   /// @param tracer  outlives this
   TANDEM_COLD ScatteredBuckets(DeviceTables const& tables, Device& device, Tracer<Device>& tracer)
       : layout_{tables.layout},
         shares_{tables.state_shares},
+        adds_{layout_, device, shares_},
         tracer_{tracer},
         slots_{{.summed = device.make_mark()}, {.summed = device.make_mark()}},
         gaps_{bucket_gaps(tables.graph, layout_)} {}
@@ -13224,8 +13226,7 @@ class ScatteredBuckets {
     slot.adds = microbatch > 0;
     Label const label{"bucket", bucket};
     detail::queue_collective(device, tracer_, label, slot.summed, [&] {
-      group.reduce_scatter(std::span<P const>{made(memory, bucket)}, target(memory, slot), Sum{},
-                           device.communication, label);
+      adds_.scatter(group, made(memory, bucket), target(memory, slot), device.communication, label);
     });
     if (bucket + 1 < layout_.buckets &&
         layout_.bucket_stage[bucket + 1] == layout_.bucket_stage[bucket]) {
@@ -13344,6 +13345,7 @@ class ScatteredBuckets {
 
   LayoutView layout_;
   int shares_;
+  Adds adds_;
   Tracer<Device>& tracer_;
   Slot slots_[2];
   std::vector<ElementRange> gaps_;  // between parameters, in the array of them
@@ -13372,7 +13374,8 @@ class GradientReduction {
   static constexpr bool can_share =
       Way.shares && ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
   using Sums = std::conditional_t<can_sum, BucketSums<Backend, Communicator, Way>, NoPart>;
-  using Scattered = std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator>, NoPart>;
+  using Scattered =
+      std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator, Way>, NoPart>;
   using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
 
   /// @param tables  outlive this

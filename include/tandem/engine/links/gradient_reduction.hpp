@@ -49,7 +49,8 @@ class GradientReduction {
   static constexpr bool can_share =
       Way.shares && ReduceScatters<Communicator, P, Sum> && AllGathers<Communicator, P>;
   using Sums = std::conditional_t<can_sum, BucketSums<Backend, Communicator, Way>, NoPart>;
-  using Scattered = std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator>, NoPart>;
+  using Scattered =
+      std::conditional_t<can_share, ScatteredBuckets<Backend, Communicator, Way>, NoPart>;
   using RowGradientSums = std::conditional_t<HasRowVerbs<Backend>, RowSums<Backend>, NoPart>;
 
   /// @param tables  outlive this
