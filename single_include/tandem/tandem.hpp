@@ -12837,7 +12837,9 @@ template <class Device, class Backend, class Communicator, class Batch>
 constexpr RankWay rank_way() {
   using Program = typename Device::Program;
   bool const all = rank_is_shared<Backend, Communicator, Batch>;
-  return {.in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
+  bool const twins = Device::has_twins && !Program::averaging.keeps_two();
+  bool const sums = twins ? Program::several_replicas : Device::sums_gradients;
+  return {.in_order = sums && Device::batching.reproducible && !sums_in_order<Communicator>,
           .wire = Device::batching.wire,
           .links = all || Program::devices > 1,
           .shares = all || Program::sharded_state,
@@ -23563,7 +23565,7 @@ class Updates {
   /// Whether a step like the last one could have gone ahead.
   [[nodiscard]] bool plain() const { return update_.plain(); }
 
-  /// Of two models: takes the average of one stage.
+  /// Takes the average of one stage, where there are two models.
   void exchange(Parts& parts, SlotState& slot, int stage) {
     if (!exchange_) {
       return;
@@ -24614,7 +24616,7 @@ class SlicedMirror {
   [[nodiscard]] T* state(int s) { return copies_.data() + place(s); }
 
  private:
-  // Of parameters, -1, and of each state.
+  // Where the copies of the parameters begin, s = -1, or those of state s.
   [[nodiscard]] std::int64_t place(int s) const {
     return s < 0 ? 0 : tables_.whole_layout.elements + (1 + s) * tables_.whole_layout.trained;
   }
@@ -62494,6 +62496,9 @@ template <class Device, class Backend, class Loss, class Metric, class Communica
 TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> make_rank(
     RankOptions const& options, RankEnds<Communicator> const& ends) {
   using Program = typename Device::Program;
+  if constexpr (Program::slices > 1 && Program::batching.reproducible) {
+    detail::check_order<Communicator, typename Backend::Scalar>();
+  }
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {

@@ -53,7 +53,9 @@ template <class Device, class Backend, class Communicator, class Batch>
 constexpr RankWay rank_way() {
   using Program = typename Device::Program;
   bool const all = rank_is_shared<Backend, Communicator, Batch>;
-  return {.in_order = Device::batching.reproducible && !sums_in_order<Communicator>,
+  bool const twins = Device::has_twins && !Program::averaging.keeps_two();
+  bool const sums = twins ? Program::several_replicas : Device::sums_gradients;
+  return {.in_order = sums && Device::batching.reproducible && !sums_in_order<Communicator>,
           .wire = Device::batching.wire,
           .links = all || Program::devices > 1,
           .shares = all || Program::sharded_state,

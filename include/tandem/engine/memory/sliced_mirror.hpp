@@ -111,7 +111,7 @@ class SlicedMirror {
   [[nodiscard]] T* state(int s) { return copies_.data() + place(s); }
 
  private:
-  // Of parameters, -1, and of each state.
+  // Where the copies of the parameters begin, s = -1, or those of state s.
   [[nodiscard]] std::int64_t place(int s) const {
     return s < 0 ? 0 : tables_.whole_layout.elements + (1 + s) * tables_.whole_layout.trained;
   }

@@ -70,6 +70,9 @@ template <class Device, class Backend, class Loss, class Metric, class Communica
 TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> make_rank(
     RankOptions const& options, RankEnds<Communicator> const& ends) {
   using Program = typename Device::Program;
+  if constexpr (Program::slices > 1 && Program::batching.reproducible) {
+    detail::check_order<Communicator, typename Backend::Scalar>();
+  }
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {

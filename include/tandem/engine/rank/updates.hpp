@@ -241,7 +241,7 @@ class Updates {
   /// Whether a step like the last one could have gone ahead.
   [[nodiscard]] bool plain() const { return update_.plain(); }
 
-  /// Of two models: takes the average of one stage.
+  /// Takes the average of one stage, where there are two models.
   void exchange(Parts& parts, SlotState& slot, int stage) {
     if (!exchange_) {
       return;
