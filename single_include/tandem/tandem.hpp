@@ -21421,9 +21421,9 @@ class Update {
   }
   std::span<double> join_squares(Device& /*device*/) { return squares_; }
 
-  /// Whether the gradients of all weights that are updated here are finite.
+  /// Looks for gradients that are not finite, of all weights that are updated here.
   /// Cost: a pass over these gradients.
-  TANDEM_NOINLINE bool check_gradients(Device& device, Memory const& memory) requires
+  TANDEM_NOINLINE void check_gradients(Device& device, Memory const& memory) requires
       requires(T const* x) {
     Verbs<Backend>::all_finite(device, x, std::int64_t{});
   }
@@ -21432,10 +21432,15 @@ class Update {
     for (UpdateRun const& r : runs_) {
       if (!is_finite_run(device, memory, r)) {
         bad_gradient_ = first_bad(device, memory);
-        return false;
+        return;
       }
     }
-    return true;
+  }
+  /// Behind it: @p sum is infinite if there is one.
+  void spoil(Device& /*device*/, double& sum) const {
+    if (bad_gradient_ >= 0) {
+      sum = std::numeric_limits<double>::infinity();
+    }
   }
 
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing
@@ -23489,14 +23494,16 @@ class Updates {
     return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
            !parts.plan.updates_early;
   }
-  /// Whether those that this rank has are.
+  /// Looks for them among those that this rank has. If there is one @p sums, of the losses, are not
+  /// finite either, so that all ranks know of it.
   /// @pre they have been summed
-  bool check_gradients(Parts& parts) {
+  void check_gradients(Parts& parts, std::span<double> sums) {
     if constexpr (has_check<decltype(update_)>) {
       parts.join_gradients();
-      return update_.check_gradients(parts.device, parts.memory);
-    } else {
-      return true;
+      update_.check_gradients(parts.device, parts.memory);
+      if (!sums.empty()) {
+        update_.spoil(parts.device, sums.front());
+      }
     }
   }
   /// Of the loss, in the device's memory; null where that is not scaled.
@@ -23620,7 +23627,7 @@ class Updates {
 
   void finish(Parts& parts, SlotState& slot) {
     if (!joins_checks() && checks(parts, slot)) {
-      check_gradients(parts);
+      check_gradients(parts, {});
     }
     if (alone() && slot.key.clips) {
       sum_squares(parts);
@@ -25447,16 +25454,13 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     return parts_.tables.devices == 1 && updates_.joins_checks() && updates_.checks(parts_, slot_);
   }
 
-  // The losses of the first slice: those of the others are the same. A gradient that is not finite
-  // leaves no sum finite, so that all ranks know of it.
+  // The losses of the first slice: those of the others are the same.
   void begin_losses() {
-    bool const is_bad = updates_.joins_checks() && updates_.checks(parts_, slot_) &&
-                        !updates_.check_gradients(parts_);
     bool const is_first = parts_.slice().number == 0;
     std::span<double> const lanes =
         is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
-    if (is_bad) {
-      lanes.front() = std::numeric_limits<double>::infinity();
+    if (updates_.joins_checks() && updates_.checks(parts_, slot_)) {
+      updates_.check_gradients(parts_, lanes);
     }
     parts_.gradients.reduce_sums(parts_.device, lanes);
     if constexpr (can_go_ahead) {

@@ -178,9 +178,12 @@ class OnDevice {
     bool const clips = step_state.clip_norm > 0;
     if (clips) {
       kernels.sum_squares(gpu().compute);
+    } else {
+      kernels.check_gradients(gpu().compute);
     }
     kernels.finish(gpu().compute, on_device.data(), sums_on_device.data(),
-                   static_cast<int>(sums.size() / 2), 1, nullptr, samples, clips, result.data());
+                   static_cast<int>(sums.size() / 2), 1, nullptr, samples, true, clips,
+                   result.data());
     kernels.apply(gpu().compute, on_device.data());
     static_cast<void>(functors.host());  // looks at what stands around it
     static_cast<void>(squares.host());

@@ -128,13 +128,16 @@ Left<P, T> steps(Optimizer const& optimizer, Case const& n, bool by_rows, double
     DeviceArray<double> const losses{gpu(), std::vector<double>{step == 2 ? NAN : 1.0, 0.0}};
     DeviceArray<Result> const result{gpu(), 1};
     kernels.sum_squares(gpu().compute);
-    kernels.finish(gpu().compute, given.data(), losses.data(), 1, 1, nullptr, 1, true,
+    kernels.finish(gpu().compute, given.data(), losses.data(), 1, 1, nullptr, 1, true, true,
                    result.data());
     kernels.apply(gpu().compute, given.data());
     CHECK((result.host()[0].non_finite < 0) == (step != 2));
   }
   CHECK(stopped.host()[0] == update_nothing);
-  return {parameters.host(), state.host(), rounded.host(), sums.host()};
+  auto const left_sums = sums.host();
+  kernels.check_gradients(gpu().compute);
+  CHECK(sums.host() == std::vector<double>{0.0, 0.0});
+  return {parameters.host(), state.host(), rounded.host(), left_sums};
 }
 
 template <class Precision>
@@ -153,6 +156,23 @@ void check() {
         CHECK(steps<P, T>(optimizer, n, true, clip) == steps<P, T>(optimizer, n, false, clip));
       }
     }
+  }
+}
+
+TEST_CASE("of rows: a gradient that is not finite marks its parameter, and what is no row's not") {
+  std::vector<float> block(static_cast<std::size_t>(gradient_rows_elements<float>(5, 6)), 1.0F);
+  GradientRows<float> const host = gradient_rows(block.data(), 5, 6);
+  *host.count = 3;
+  host.values_of(3)[0] = NAN;  // behind the last that counts
+  for (bool const bad : {false, true}) {
+    if (bad) {
+      host.values_of(2)[5] = INFINITY;
+    }
+    DeviceArray<float> const rows{gpu(), block};
+    DeviceArray<double> const sum{gpu(), std::vector<double>{0.0}};
+    cuda::each(gpu().compute, 30,
+               cuda::CheckRows<float>{gradient_rows(rows.data(), 5, 6), sum.data()});
+    CHECK(std::isinf(sum.host()[0]) == bad);
   }
 }
 

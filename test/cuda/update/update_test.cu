@@ -228,6 +228,36 @@ TEST_CASE("the update: a step that is not finite stops itself and all later ones
   CHECK(close(device.parameters.host(), expected.parameters, 8));
 }
 
+TEST_CASE("the update: a gradient that is not finite names its parameter, and changes nothing") {
+  Arrays<float> const before{};
+  OnDevice<float, BFloat16> device{Sgd{}, before};
+  test::DeviceArray<double> const loss{gpu(), std::vector<double>{1.0}};
+  struct Place {
+    std::size_t at;
+    int parameter;
+  };
+  for (Place const& place : {Place{0, 5}, {5000, 5}, {5003, 4}, {13999, 0}, {5030, -1}}) {
+    int const bad = place.parameter;
+    for (float const number : {INFINITY, -INFINITY, NAN}) {
+      for (double const clip_norm : {0.0, 1.0}) {
+        CAPTURE(place.at);
+        auto gradient = numbers<float>(2);
+        gradient[place.at] = number;
+        StepState const state{.learning_rate = 0.0, .clip_norm = clip_norm};
+        Result const result = device.step(state, gradient);
+        CHECK(result.bad_gradient == bad);
+        CHECK(result.non_finite == (bad < 0 ? -1 : 1));  // none of the one loss
+        CHECK(result.gradient_norm == (bad < 0 && clip_norm > 0.0 ? norm_of(gradient) : 0.0));
+        CHECK(device.stopped.host()[0] == (bad < 0 ? update_all_parameters : update_nothing));
+        device.kernels.spoil(gpu().compute, loss.data());
+        CHECK(std::isfinite(loss.host()[0]) == (bad < 0));
+        device.write(loss, {1.0});
+        device.write(device.stopped, {0});
+      }
+    }
+  }
+}
+
 TEST_CASE("refresh_rounded: all parameters, those of no run too") {
   Arrays<float> const arrays{};
   OnDevice<float, BFloat16> device{Sgd{}, arrays};
@@ -245,6 +275,7 @@ TEST_CASE("refresh_rounded: all parameters, those of no run too") {
 TEST_CASE("the update: nothing to train queues nothing") {
   cuda::UpdateKernels<float, float> const kernels{Sgd{}, {}};
   kernels.sum_squares(gpu().compute);
+  kernels.check_gradients(gpu().compute);
   kernels.apply(gpu().compute, nullptr);
   gpu().compute.synchronize();
 }

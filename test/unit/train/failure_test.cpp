@@ -23,6 +23,7 @@
 
 #include <tandem/tandem.hpp>
 
+#include <bad_gradient.hpp>
 #include <compare.hpp>
 #include <sanitizers.hpp>
 #include <support/temporary_folder.hpp>
@@ -73,80 +74,31 @@ TEST_CASE("a loss that is no number names step and rank, and the step has not ha
   }
 }
 
-/// y = x, with a slope that is infinite where x is large.
-struct Cliff : ElementLayer<Cliff> {
-  static constexpr std::string_view name = "Cliff";
-  template <class R>
-  TANDEM_HOST_DEVICE static R value(R x) {
-    return x;
-  }
-  template <class R>
-  TANDEM_HOST_DEVICE static R slope(R x) {
-    return std::fabs(x) > R{1e9F} ? std::numeric_limits<R>::infinity() : R{1};
-  }
-};
-struct CliffNet : Network<Vector<4>, Sequential<Linear<8>, Cliff, Linear<6>, ReLU, Linear<4>>> {};
-
-/// A step whose loss is finite while the gradient of the first layer is not changes nothing.
-/// @param large  what the samples of that step have
 template <class S>
-void check_bad_gradient(float large = 1e12F) {
-  test::Watchdog const watchdog{"a gradient that is not finite"};
-  for (double const clip_norm : {0.0, 1.0}) {
-    CAPTURE(clip_norm);
-    TrainerOptions const options{.batch = 8,
-                                 .optimizer = Adam{},
-                                 .clip_norm = clip_norm,
-                                 .seed = 3,
-                                 .threads_per_device = 1};
-    Trainer<CliffNet, S, BasicHost<Portable>> trainer{options};
-    Trainer<CliffNet, S, BasicHost<Portable>> untouched{options};
-    Samples<float> const good{trainer.input, 4, 8};
-    std::vector<float> const x(good.x.size(), large);
-    std::vector<std::int32_t> const y{0, 1, 2, 3, 0, 1, 2, 3};  // most are wrong
-    auto const check_same = [&] {
-      for (int replica = 0; replica < S::ranks / S::devices; ++replica) {
-        for (int copy = 0; copy < decltype(trainer)::ProgramType::map.copies; ++copy) {
-          CHECK(test::first_difference(trainer.parameters(replica, copy),
-                                       untouched.parameters(0, copy)) == "");
-        }
-      }
-    };
-    trainer.step(good.x, good.y);
-    untouched.step(good.x, good.y);
-    CHECK(contains(test::message<NonFiniteLoss>([&] { trainer.step(x, y); }),
-                   "step 1: the gradient of '0.weight' is not finite, although the loss is; "
-                   "parameters are those of before the step: "));
-    CHECK(trainer.position().step == 1);
-    check_same();
-    trainer.step(good.x, good.y);
-    untouched.step(good.x, good.y);
-    check_same();
-  }
-}
+using OnHost = Trainer<test::CliffNet, S, BasicHost<Portable>>;
 
 TEST_CASE("a gradient that is not finite, of a loss that is, changes nothing") {
-  check_bad_gradient<SingleDevice<Microbatches<2>>>();
-  check_bad_gradient<DataParallel<2>>();
+  test::check_bad_gradient<OnHost<SingleDevice<Microbatches<2>>>>();
+  test::check_bad_gradient<OnHost<DataParallel<2>>>();
 }
 
 TEST_CASE("where one of several devices alone knows that its gradient is not finite") {
-  check_bad_gradient<Pipeline<PostValidated<ZeroBubbleH2>, 2, Split<2>, Split<3>>>();
-  check_bad_gradient<DataParallel<2, ShardedGradients>>();
-  check_bad_gradient<TensorParallel<2>>();
+  test::check_bad_gradient<OnHost<Pipeline<PostValidated<ZeroBubbleH2>, 2, Split<2>, Split<3>>>>();
+  test::check_bad_gradient<OnHost<DataParallel<2, ShardedGradients>>>();
+  test::check_bad_gradient<OnHost<TensorParallel<2>>>();
 }
 
 TEST_CASE("what overflows on the wire, in a pipeline's replicas") {
-  check_bad_gradient<
-      Hybrid<DataParallel<2, Wire<Float16>>, Pipeline<OneFOneB, 2, Split<2>, Split<3>>>>(1e7F);
+  test::check_bad_gradient<
+      OnHost<Hybrid<DataParallel<2, Wire<Float16>>, Pipeline<OneFOneB, 2, Split<2>, Split<3>>>>>(
+      1e7F);
 }
 
 /// Steps on until one is refused, or until weights are asked for: what then is said.
 template <class S>
 std::string said_of_late_gradient(int steps) {
   test::Watchdog const watchdog{"a late gradient that is not finite"};
-  Trainer<CliffNet, S, BasicHost<Portable>> trainer{
-      {.batch = 8, .optimizer = Adam{}, .seed = 3, .threads_per_device = 1}};
+  OnHost<S> trainer{{.batch = 8, .optimizer = Adam{}, .seed = 3, .threads_per_device = 1}};
   Samples<float> const good{trainer.input, 4, 8};
   std::vector<float> const x(good.x.size(), 1e12F);
   std::vector<std::int32_t> const y{0, 1, 2, 3, 0, 1, 2, 3};

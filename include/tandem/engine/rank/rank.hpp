@@ -413,16 +413,13 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     return parts_.tables.devices == 1 && updates_.joins_checks() && updates_.checks(parts_, slot_);
   }
 
-  // The losses of the first slice: those of the others are the same. A gradient that is not finite
-  // leaves no sum finite, so that all ranks know of it.
+  // The losses of the first slice: those of the others are the same.
   void begin_losses() {
-    bool const is_bad = updates_.joins_checks() && updates_.checks(parts_, slot_) &&
-                        !updates_.check_gradients(parts_);
     bool const is_first = parts_.slice().number == 0;
     std::span<double> const lanes =
         is_first ? parts_.sums.spread(parts_.device) : parts_.sums.nothing(parts_.device);
-    if (is_bad) {
-      lanes.front() = std::numeric_limits<double>::infinity();
+    if (updates_.joins_checks() && updates_.checks(parts_, slot_)) {
+      updates_.check_gradients(parts_, lanes);
     }
     parts_.gradients.reduce_sums(parts_.device, lanes);
     if constexpr (can_go_ahead) {

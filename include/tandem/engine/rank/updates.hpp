@@ -165,14 +165,16 @@ class Updates {
     return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
            !parts.plan.updates_early;
   }
-  /// Whether those that this rank has are.
+  /// Looks for them among those that this rank has. If there is one @p sums, of the losses, are not
+  /// finite either, so that all ranks know of it.
   /// @pre they have been summed
-  bool check_gradients(Parts& parts) {
+  void check_gradients(Parts& parts, std::span<double> sums) {
     if constexpr (has_check<decltype(update_)>) {
       parts.join_gradients();
-      return update_.check_gradients(parts.device, parts.memory);
-    } else {
-      return true;
+      update_.check_gradients(parts.device, parts.memory);
+      if (!sums.empty()) {
+        update_.spoil(parts.device, sums.front());
+      }
     }
   }
   /// Of the loss, in the device's memory; null where that is not scaled.
@@ -296,7 +298,7 @@ class Updates {
 
   void finish(Parts& parts, SlotState& slot) {
     if (!joins_checks() && checks(parts, slot)) {
-      check_gradients(parts);
+      check_gradients(parts, {});
     }
     if (alone() && slot.key.clips) {
       sum_squares(parts);

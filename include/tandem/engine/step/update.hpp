@@ -96,9 +96,9 @@ class Update {
   }
   std::span<double> join_squares(Device& /*device*/) { return squares_; }
 
-  /// Whether the gradients of all weights that are updated here are finite.
+  /// Looks for gradients that are not finite, of all weights that are updated here.
   /// Cost: a pass over these gradients.
-  TANDEM_NOINLINE bool check_gradients(Device& device, Memory const& memory) requires
+  TANDEM_NOINLINE void check_gradients(Device& device, Memory const& memory) requires
       requires(T const* x) {
     Verbs<Backend>::all_finite(device, x, std::int64_t{});
   }
@@ -107,10 +107,15 @@ class Update {
     for (UpdateRun const& r : runs_) {
       if (!is_finite_run(device, memory, r)) {
         bad_gradient_ = first_bad(device, memory);
-        return false;
+        return;
       }
     }
-    return true;
+  }
+  /// Behind it: @p sum is infinite if there is one.
+  void spoil(Device& /*device*/, double& sum) const {
+    if (bad_gradient_ >= 0) {
+      sum = std::numeric_limits<double>::infinity();
+    }
   }
 
   /// Finishes *result, and moves the loss scale on; if a loss was not finite, apply() does nothing

@@ -38,9 +38,9 @@ struct StepEnd {
   int samples = 0;                ///< of the global batch
   double const* targets = nullptr;    ///< if not below 0, what the loss is a mean over instead
   double const* counted = nullptr;    ///< likewise of the metrics
-  double const* squares = nullptr;    ///< sums of the gradient's squares; null: no clipping
+  double const* squares = nullptr;    ///< sums of the gradient's squares; null: not looked at
   std::int64_t squares_count = 0;     ///< of them
-  double const* clip_norm = nullptr;  ///< of set 0; read if squares is not null; 0: none
+  double const* clip_norm = nullptr;  ///< of set 0; null or 0: none
   ClipRow const* rows = nullptr;      ///< of each sum of squares; null: all are of set 0
   int sets = 1;                       ///< of gradients that are clipped together
   double const* largest = nullptr;    ///< (sets), norms; that of set 0 is not read
@@ -97,7 +97,7 @@ TANDEM_KERNEL void finish_step_kernel(StepEnd<Result> end, Prepare prepare, int 
     double const norm = sqrt(sum_lanes<row_threads>(squares)) * unscale;  // of thread 0
     if (thread == 0) {
       double const largest =
-          end.squares == nullptr ? 0.0 : (set == 0 ? *end.clip_norm : end.largest[set]);
+          end.clip_norm == nullptr ? 0.0 : (set == 0 ? *end.clip_norm : end.largest[set]);
       scales[set] = (largest > 0.0 && norm > largest ? largest / norm : 1.0) * unscale;
       first_norm = set == 0 && (largest > 0.0 || scaled.on()) ? norm : first_norm;
       finite = finite && is_finite(norm);

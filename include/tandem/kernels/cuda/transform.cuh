@@ -189,7 +189,7 @@ void transform(Stream const& stream, F const& f, A const* a, B const* b, U* y, s
 /// Calls functor(i) for each i in [0, n), i a std::int64_t, in no order that it may rely on.
 ///
 /// @pre functor is trivially copyable, its operator() const is TANDEM_HOST_DEVICE, and it writes
-///      only what belongs to its own i
+///      only what belongs to its own i, unless whoever writes there writes the same
 template <class Functor>
 void each(Stream const& stream, std::int64_t n, Functor const& functor) {
   if (n > 0) {

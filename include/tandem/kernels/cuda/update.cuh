@@ -7,6 +7,7 @@
 /// Blocks work on chunks of runs; a run's functor stands in device memory, where finish_step has
 /// made it. What the functors compute is optim/'s business.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <new>
@@ -16,6 +17,7 @@
 #include <cub/block/block_store.cuh>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
@@ -37,27 +39,46 @@ struct RunUpdate {
 
 namespace detail {
 
+/// f(gradient, in double) of each gradient of a chunk that is this thread's.
+template <class P, class F>
+__device__ void each_gradient(P const* gradients, int count, F const& f) {
+  constexpr int items = 8;
+  using Load = cub::BlockLoad<P, row_threads, items, cub::BLOCK_LOAD_STRIPED>;
+  for (int first = 0; first < count; first += items * row_threads) {
+    P gradient[items];
+    Load{}.Load(gradients + first, gradient, count - first, P{0});
+    for (int i = 0; i < items; ++i) {
+      f(static_cast<double>(gradient[i]));
+    }
+  }
+}
+
 template <class P, class Settings>
 TANDEM_KERNEL void gradient_squares_kernel(UpdateChunk const* chunks, Settings const* runs,
                                            P const* gradients, std::int64_t origin,
                                            double* squares) {
   await_previous();
-  constexpr int items = 8;
-  using Load = cub::BlockLoad<P, row_threads, items, cub::BLOCK_LOAD_STRIPED>;
   UpdateChunk const chunk = chunks[blockIdx.x];
-  int const count = runs[chunk.run].statistic ? 0 : chunk.count;
   double own = 0;
-  for (int first = 0; first < count; first += items * row_threads) {
-    P gradient[items];
-    Load{}.Load(gradients + (chunk.begin - origin) + first, gradient, count - first, P{0});
-    for (int i = 0; i < items; ++i) {
-      double const g = static_cast<double>(gradient[i]);
-      own += g * g;
-    }
-  }
+  each_gradient(gradients + (chunk.begin - origin), runs[chunk.run].statistic ? 0 : chunk.count,
+                [&](double g) { own += g * g; });
   double const total = sum_lanes<row_threads>(own);
   if (threadIdx.x == 0) {
     squares[blockIdx.x] = total;
+  }
+}
+
+template <class P, class Settings>
+TANDEM_KERNEL void check_gradients_kernel(UpdateChunk const* chunks, Settings const* runs,
+                                          P const* gradients, double* sums) {
+  await_previous();
+  UpdateChunk const chunk = chunks[blockIdx.x];
+  Settings const run = runs[chunk.run];
+  bool finite = true;
+  each_gradient(gradients + (chunk.begin - run.gradient_lag), run.statistic ? 0 : chunk.count,
+                [&](double g) { finite = finite && is_finite(g); });
+  if (!finite) {
+    sums[run.parameter] = HUGE_VAL;  // whoever else writes there writes it, too
   }
 }
 
@@ -302,6 +323,19 @@ void gradient_squares(Stream const& stream, UpdateChunk const* chunks, std::int6
                       std::int64_t origin = 0) {
   launch(detail::gradient_squares_kernel<P, Settings>, blocks_for(count, 1), row_threads, stream,
          chunks, runs, gradients, origin, squares);
+}
+
+/// sums[p] = infinity for each parameter p with a gradient in these chunks that is not finite;
+/// others stay.
+///
+/// Shapes: chunks (count); runs by UpdateChunk::run, with `statistic`, `parameter`, and how far
+///         before their place in @p gradients theirs stand, `gradient_lag`.
+/// Cost:   reads the gradients once; bound by memory.
+template <class P, class Settings>
+void check_gradients(Stream const& stream, UpdateChunk const* chunks, std::int64_t count,
+                     Settings const* runs, P const* gradients, double* sums) {
+  launch(detail::check_gradients_kernel<P, Settings>, blocks_for(count, 1), row_threads, stream,
+         chunks, runs, gradients, sums);
 }
 
 /// sums[i] = the sum of squares[j] for each chunk j of ranges[i]; 0 where there is none.

@@ -176,14 +176,17 @@ class RowAccount {
         } else {  // the first gives away the loss of all
           to_.add("loss", "", "memset", 0, sums);
         }
+        if (joins_checks()) {
+          check_gradients();
+          to_.add("update", "", "each_kernel:SpoilSum", parameter_sums(), 0);
+        }
         to_.add("loss", "", "ncclAllReduce", sums, sums);
         break;
       case ActionKind::reduce_norm:
         gradients_.share();
         if (options_.clips) {
           add_squares();
-          double const bytes = 8.0 * static_cast<double>(device_.parameter_squares);
-          to_.add("update", "", "ncclAllReduce", bytes, bytes);
+          to_.add("update", "", "ncclAllReduce", parameter_sums(), parameter_sums());
         }
         break;
       case ActionKind::update:
@@ -293,6 +296,24 @@ class RowAccount {
     to_.add("update", "", "join_squares_kernel", 0, 0);
   }
 
+  [[nodiscard]] double parameter_sums() const {
+    return 8.0 * static_cast<double>(device_.parameter_squares);
+  }
+  [[nodiscard]] bool joins_checks() const {
+    return checks() && (!device_.alone || device_.shares > 1);
+  }
+  [[nodiscard]] bool checks() const { return !options_.clips && !device_.plan.updates_early; }
+  // In place of square sums, whether they are finite.
+  void check_gradients() {
+    to_.add("update", "", "memset", 0, parameter_sums());
+    to_.add("update", "", "check_gradients_kernel",
+            static_cast<double>(device_.dense * precision_.master) / device_.shares, 0);
+    rows_.each_update([&](std::int64_t numbers) {
+      to_.add("update", "", "each_kernel:CheckRows",
+              static_cast<double>(numbers * precision_.master), 0);
+    });
+  }
+
   void add_update(std::string_view kernel, std::int64_t elements) {
     int const states = states_of(options_.optimizer);
     auto const kept = static_cast<double>(elements * precision_.master);
@@ -306,6 +327,8 @@ class RowAccount {
     if (!std::exchange(finished_, true)) {
       if (options_.clips && device_.alone) {
         add_squares();
+      } else if (checks() && !joins_checks()) {
+        check_gradients();
       }
       to_.add("update", "", "finish_step_kernel", 0, 0);
     }

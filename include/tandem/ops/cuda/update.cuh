@@ -5,9 +5,10 @@
 /// UpdateKernels: the optimizer on Cuda, over a rank's flat arrays, without a host in between.
 ///
 /// It owns no memory: the engine gives it device pointers once. A step calls sum_squares (with
-/// clipping), finish and apply, four launches for all parameters together; two more by tensor, and
-/// of GradientRows each parameter's own.
+/// clipping) or check_gradients, then finish and apply, four launches for all parameters together;
+/// two more by tensor, and of GradientRows each parameter's own.
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -16,9 +17,11 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/finite.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/kernels/cuda/cast.cuh>
+#include <tandem/kernels/cuda/elementwise.cuh>
 #include <tandem/kernels/cuda/finish_step.cuh>
 #include <tandem/kernels/cuda/gradient_rows.cuh>
 #include <tandem/kernels/cuda/update.cuh>
@@ -49,7 +52,7 @@ struct UpdateMemory {
   int run_count = 0;
   std::byte* functors = nullptr;  ///< functor_bytes(run_count), aligned to 16 bytes
   double* squares =
-      nullptr;  ///< (chunk_count, and those of rows behind); only for clipping, as the next three
+      nullptr;  ///< (chunk_count, and those of rows behind); only for clipping, as `ranges`
   ChunkRange const* ranges = nullptr;  ///< a copy of chunk_ranges(runs, update_chunk, range_count)
   int range_count = 0;                 ///< parameters of the network
   double* sums = nullptr;              ///< (range_count)
@@ -63,6 +66,29 @@ struct UpdateMemory {
   int* stopped = nullptr;          ///< an UpdateFlag: 0 at first; the host may set it to 0 again
   ScaledLoss* scaling = nullptr;   ///< where gradients are scaled; null: they are not
   LossScaling scaling_rule{};
+};
+
+/// The mark of check_gradients() for a parameter whose gradient is GradientRows.
+template <class P>
+struct CheckRows {
+  GradientRows<P> rows;
+  double* sum;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (i < std::int64_t{*rows.count} * rows.width && !is_finite(double{rows.value[i]})) {
+      *sum = HUGE_VAL;
+    }
+  }
+};
+
+/// Makes a sum infinite if one of several others is not finite.
+struct SpoilSum {
+  double const* others;
+  double* sum;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    if (!is_finite(others[i])) {
+      *sum = HUGE_VAL;
+    }
+  }
 };
 
 /// A step of one parameter's rows.
@@ -257,15 +283,32 @@ class UpdateKernels {
     join_squares(stream, memory_.ranges, memory_.range_count, memory_.squares, memory_.sums);
   }
 
+  /// In place of sum_squares(), the sum of a parameter whose gradient here is not finite is
+  /// infinite, and that of others 0.
+  void check_gradients(Stream const& stream) const {
+    fill(stream, memory_.sums, memory_.range_count, 0.0);
+    cuda::check_gradients(stream, memory_.own_chunks, memory_.own_count, memory_.settings,
+                          memory_.gradients, memory_.sums);
+    for (RowUpdate<P> const& own : rows_) {
+      each(stream, own.rows.most * own.rows.width,
+           CheckRows<P>{own.rows, memory_.sums + own.at.parameter});
+    }
+  }
+  /// Behind it: *sum is infinite if one of the gradients is not finite.
+  void spoil(Stream const& stream, double* sum) const {
+    each(stream, memory_.range_count, SpoilSum{memory_.sums, sum});
+  }
+
   /// Writes the step's result and makes the functors of this step.
   /// @param state  in device memory
   /// @param sums   (microbatches, 1 + metrics), in device memory
   /// @param lanes  (1 + metrics, exact_lanes), likewise, as StepEnd has them
-  /// @param clips  whether sum_squares() was called for this step; state->clip_norm is the bound
-  ///               of set 0
+  /// @param sees   whether sum_squares() or check_gradients() was called for this step
+  /// @param clips  whether state->clip_norm is the bound of set 0; sum_squares() was called then
   template <class Result>
   void finish(Stream const& stream, StepState const* state, double const* sums, int microbatches,
-              int metrics, double const* lanes, int samples, bool clips, Result* result) const {
+              int metrics, double const* lanes, int samples, bool sees, bool clips,
+              Result* result) const {
     StepEnd<Result> const end{.sums = sums,
                               .microbatches = microbatches,
                               .metrics = metrics,
@@ -273,9 +316,9 @@ class UpdateKernels {
                               .samples = samples,
                               .targets = &state->targets,
                               .counted = &state->counted,
-                              .squares = clips ? memory_.sums : nullptr,
+                              .squares = sees ? memory_.sums : nullptr,
                               .squares_count = memory_.range_count,
-                              .clip_norm = &state->clip_norm,
+                              .clip_norm = clips ? &state->clip_norm : nullptr,
                               .rows = memory_.clip_rows,
                               .sets = memory_.clip_sets,
                               .largest = memory_.largest_norms,

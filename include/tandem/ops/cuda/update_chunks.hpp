@@ -29,6 +29,7 @@ struct RunSettings {
   float gradient_scale = 1.0F;
   double clip_value = 0.0;  ///< 0: none
   std::int64_t missed = 0;  ///< as UpdateRun's
+  int parameter = 0;        ///< of the network
   std::int64_t lag = 0;     ///< how far before its parameters, in their array, its states stand
   std::int64_t gradient_lag = 0;   ///< likewise its gradients
   std::int64_t parameter_lag = 0;  ///< and these themselves, where a rank has a part of them
@@ -67,7 +68,8 @@ std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
                         .statistic = run.role == Role::statistic,
                         .clip_set = run.clip_set,
                         .gradient_scale = run.gradient_scale,
-                        .clip_value = run.clip_value});
+                        .clip_value = run.clip_value,
+                        .parameter = run.origin});
   }
   detail::each_part(runs, parts,
                     [&](std::size_t run, UpdateRun const& part) { settings[run].lag = part.lag; });
@@ -128,6 +130,7 @@ std::vector<cuda::UpdateChunk> part_chunks(std::vector<UpdateRun> const& runs,
 /// A parameter whose gradient is GradientRows.
 struct RowRun {
   std::int32_t run = 0;
+  int parameter = 0;             ///< of the network
   int rows = 0;                  ///< of UpdateRun
   std::int64_t begin = 0;        ///< likewise
   std::int64_t first_chunk = 0;  ///< in tables of a number a chunk: behind all others
@@ -144,6 +147,7 @@ std::vector<RowRun> row_runs(std::vector<UpdateRun> const& runs, std::int64_t ch
     if (std::int64_t const chunks = detail::chunks_of(runs[r], chunk);
         runs[r].rows >= 0 && chunks > 0) {
       rows.push_back({.run = static_cast<std::int32_t>(r),
+                      .parameter = runs[r].origin,
                       .rows = runs[r].rows,
                       .begin = runs[r].begin,
                       .first_chunk = next,

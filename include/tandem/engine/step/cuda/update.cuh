@@ -64,7 +64,6 @@ class Update<BasicCuda<Kernels, Precision>> {
     set_loss_scale(device, {.scale = static_cast<float>(scaling.initial)});
     std::int64_t first = 0;
     for (UpdateRun const& run : parameters) {
-      origins_.push_back(run.origin);
       auto const parts = owned.empty() ? std::vector{run} : runs_within({run}, owned);
       auto const count =
           static_cast<std::int64_t>(part_chunks({run}, parts, cuda::update_chunk).size());
@@ -102,10 +101,19 @@ class Update<BasicCuda<Kernels, Precision>> {
     return {sums_.template as<double>(), ranges_.size()};
   }
 
+  /// Looks for gradients that are not finite, of all weights that are updated here.
+  void check_gradients(Device& device, Memory const& /*memory*/) {
+    checked_ = true;
+    kernels_.check_gradients(device.compute);
+  }
+  /// As the primary template's.
+  void spoil(Device& device, double& sum) const { kernels_.spoil(device.compute, &sum); }
+
   void finish(Device& device, Memory const& /*memory*/, StepState const* state,
-              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) const {
+              StepSums<Backend> const& sums, StepKey const& key, StepResult* result) {
     kernels_.finish(device.compute, state, sums.loss(0), sums.microbatches(), sums.metrics(),
-                    sums.lanes(), key.samples, key.clips, result);
+                    sums.lanes(), key.samples, std::exchange(checked_, false) || key.clips,
+                    key.clips, result);
   }
 
   void apply(Device& device, Memory const& /*memory*/, StepState const* state,
@@ -148,8 +156,8 @@ class Update<BasicCuda<Kernels, Precision>> {
       device.compute.synchronize();  // the vector goes
     };
     copy(settings.data(), settings_.buffer.data(), cudaMemcpyDeviceToHost);
-    for (std::size_t run = 0; run < settings.size(); ++run) {
-      settings[run].missed = missed[static_cast<std::size_t>(origins_[run] / slices)];
+    for (RunSettings& run : settings) {
+      run.missed = missed[static_cast<std::size_t>(run.parameter / slices)];
     }
     copy(settings_.buffer.data(), settings.data(), cudaMemcpyHostToDevice);
   }
@@ -292,10 +300,10 @@ class Update<BasicCuda<Kernels, Precision>> {
   cuda::Buffer norm_squares_;
   cuda::Buffer norms_;
   cuda::Buffer stopped_;
-  cuda::Buffer scaled_;       // a ScaledLoss, where gradients are scaled
-  std::vector<int> origins_;  // of each run
+  cuda::Buffer scaled_;  // a ScaledLoss, where gradients are scaled
   std::vector<StageChunks> stages_;
   std::vector<RunChunks> runs_;
+  bool checked_ = false;  // the step that is being queued looks for what is not finite
   UpdateKernels kernels_;
 };
 
