@@ -9948,8 +9948,7 @@ inline constinit std::atomic<bool> openmp_has_teams{false};
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-void openmp_fork(int parts, OpenMp::Part part, void const* context) {
+inline void openmp_fork(int parts, OpenMp::Part part, void const* context) {
 #pragma omp parallel num_threads(parts) default(none) firstprivate(parts, part, context)
   {
     int const threads = omp_get_num_threads();
@@ -9961,7 +9960,7 @@ void openmp_fork(int parts, OpenMp::Part part, void const* context) {
 
 /// Makes `openmp` what it is in a program with OpenMP, before main().
 inline bool const openmp_is_here =
-    (openmp = {.fork = openmp_fork<>, .set_threads = omp_set_num_threads}, true);
+    (openmp = {.fork = openmp_fork, .set_threads = omp_set_num_threads}, true);
 
 }  // namespace detail
 
@@ -20895,7 +20894,6 @@ class StepSums {
   /// @param microbatches  of the rank
   /// @param metrics       sums that each microbatch has besides its loss
   /// @param spreads       whether finish() reads what spread() has given away, summed by others
-  template <class = void>
   StepSums(Device& /*device*/, int microbatches, int metrics = 1, bool spreads = false)
       : metrics_{metrics},
         sums_(each() * static_cast<std::size_t>(microbatches)),
@@ -64153,7 +64151,6 @@ TANDEM_ONCE TANDEM_COLD void take_updates(
 TANDEM_ONCE bool has_averages(Safetensors const& file);
 
 /// Every tensor of the file is a wanted one or a position.
-template <class = void>
 void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted, auto const& states) {
   for (TensorView const& tensor : file.tensors()) {

@@ -21,8 +21,7 @@ class MpiError : public Error {
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-[[noreturn]] TANDEM_COLD void throw_mpi(int status, char const* call) {
+[[noreturn]] inline TANDEM_COLD void throw_mpi(int status, char const* call) {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(status, text, &length);

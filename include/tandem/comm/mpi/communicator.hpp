@@ -223,7 +223,6 @@ class MpiCommunicator {
   }
 
   /// No rank's stream passes before every rank's stream has come; the label is for messages.
-  template <class = void>  // compiled where it is called, not by every include
   void barrier(Stream& stream, Label label = {}) {
     if (group_->is_local()) {
       group_->here(rank_).barrier(stream, label);

@@ -46,7 +46,6 @@ class MpiGroup {
   /// @param each  ranks a process
   /// @param wire  null where there is one process
   /// @param tag   the first of tags_of()
-  template <class = void>  // compiled where it is called, not by every include
   TANDEM_COLD MpiGroup(ThreadsGroup& all, RankSet const& set, int each, MpiWire* wire, int process,
                        int tag)
       : layout_{set, each, process},

@@ -32,7 +32,6 @@ struct TreePiece {
 /// One group of ranks that are dealt to processes in order, @p each to a process.
 class MpiLayout {
  public:
-  template <class = void>  // compiled where it is called, not by every include
   TANDEM_COLD MpiLayout(RankSet const& set, int each, int own_process) {
     for (int const rank : set.ranks) {
       of_member_.push_back(rank / each);
@@ -83,7 +82,6 @@ class MpiLayout {
                                                     : static_cast<int>(at - processes_.begin());
   }
 
-  template <class = void>
   void split(int first, int count) {
     int const process = of_member_[std::size_t(first)];
     bool const whole = std::all_of(of_member_.begin() + first, of_member_.begin() + first + count,

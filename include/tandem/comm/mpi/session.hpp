@@ -42,7 +42,6 @@ namespace detail {
 /// Ends the waiting for a call that does not return by itself.
 class StartLimit {
  public:
-  template <class = void>  // compiled where it is called, not by every include
   TANDEM_COLD StartLimit(MpiOptions const& options, char const* what)
       : options_{options}, what_{what} {
     if (options.start_timeout.count() > 0) {
@@ -63,7 +62,6 @@ class StartLimit {
   }
 
  private:
-  template <class = void>
   TANDEM_COLD void watch() {
     std::unique_lock lock{mutex_};
     while (!changed_.wait_for(lock, options_.start_timeout, [this] { return done_; })) {
@@ -88,7 +86,6 @@ class StartLimit {
 /// One for a process.
 class MpiSession {
  public:
-  template <class = void>
   static MpiSession& of_this_process() {
     static MpiSession session;
     return session;
@@ -96,7 +93,6 @@ class MpiSession {
 
   /// Begins MPI unless that has been done, and meets all processes. All of them call it.
   /// @throws MpiError  MPI has no threads, or fails
-  template <class = void>
   TANDEM_COLD void start(MpiOptions const& options) {
     if (comm_ != MPI_COMM_NULL) {
       return;
@@ -149,7 +145,6 @@ class MpiSession {
   /// So many tags in a row that no other transport has, the same on all processes that make theirs
   /// in one order.
   /// @throws MpiError  the MPI has fewer
-  template <class = void>
   TANDEM_COLD int take_tags(long long count) {
     if (count >= largest_tag_) {
       throw MpiError{"this strategy needs " + std::to_string(count) +

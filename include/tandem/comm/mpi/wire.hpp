@@ -67,7 +67,6 @@ class MpiWire {
   /// @param local    ranks of each process
   /// @param failure  of the ranks of this process, whose time-outs are told to all from now on
   /// @throws as Lifeline does
-  template <class = void>  // compiled where it is called, not by every include
   TANDEM_COLD MpiWire(TransportOptions const& options, int local, int first_tag,
                       std::shared_ptr<SharedFailure> failure)
       : processes_{options.world.processes},
@@ -219,7 +218,6 @@ class MpiWire {
   [[nodiscard]] std::vector<WaitingRank> waits() const { return failure_->waits(); }
 
   /// All processes have come, and are of one mind about @p what. Process 0 hears all of them.
-  template <class = void>
   TANDEM_COLD void meet(std::array<long long, 3> const& what) {
     MpiMessages& messages = first_words_;
     std::atomic<int> missing{-1};
@@ -265,7 +263,6 @@ class MpiWire {
   /// called: by this thread, as long as process 0 waits for lifelines to which it has sent the way.
   class Progress {
    public:
-    template <class = void>
     TANDEM_COLD explicit Progress(MpiWire const& wire) {
       if (wire.process_ == 0) {
         thread_ = std::thread{[this, tag = wire.first_tag_ + 1] {
@@ -389,7 +386,6 @@ class MpiWire {
   }
 
   /// What process 0 has, to all; it waits for nobody, but in meet().
-  template <class = void>
   TANDEM_COLD void spread(void* data, std::size_t bytes) {
     if (process_ == 0) {
       auto const* const from = static_cast<std::byte const*>(data);

@@ -21,8 +21,7 @@ namespace tandem {
 ///
 /// Cost: MPI's start, some 0.1 s a process on one machine.
 /// @throws MpiError  MPI cannot be started, or not with threads
-template <class = void>  // compiled where it is called, not by every include
-TANDEM_COLD World mpi_world(MpiOptions const& options = {}) {
+inline TANDEM_COLD World mpi_world(MpiOptions const& options = {}) {
   auto& session = detail::MpiSession::of_this_process();
   session.start(options);
   std::vector<std::string> const& machines = session.machines();

@@ -123,7 +123,6 @@ class ImageFolder<Image<C, H, W>, Decoder> {
   /// @throws FileError      @p path is no folder, has no folders, one of them has no image, or a
   ///                        link in them leads nowhere
   /// @throws ContractError  an option is out of its range
-  template <class = void>
   explicit ImageFolder(std::string const& path, ImageFolderOptions options = {})
       : options_{checked(std::move(options))} {
     list(path);
@@ -189,7 +188,6 @@ class ImageFolder<Image<C, H, W>, Decoder> {
  private:
   static constexpr std::size_t sample_pixels = std::size_t{H} * std::size_t{W};
 
-  template <class = void>
   static ImageFolderOptions checked(ImageFolderOptions options) {
     expects(options.resize == 0 || (options.resize >= H && options.resize >= W),
             "ImageFolderOptions: resize, the shorter side, must be at least the sample's height "
@@ -203,7 +201,6 @@ class ImageFolder<Image<C, H, W>, Decoder> {
     return options;
   }
 
-  template <class = void>
   void list(std::string const& path) {
     detail::Listing const folders = detail::list_folder(path);
     std::vector<std::string>& names = options_.class_names;

@@ -104,7 +104,6 @@ class SentencePiece {
   /// in no encoded text, 1 and 2 are for the begin and the end of a text, for who wants them.
   /// @throws Error  the text is not UTF-8, or the library cannot: its reason is in the message, as
   ///                that the text has too few words for so many tokens
-  template <class = void>  // compiled where it is called, not by every include
   [[nodiscard]] static SentencePiece train(std::string_view text,
                                            SentencePieceOptions const& options = {}) {
     if (std::size_t const valid = detail::utf8_prefix(text); valid < text.size()) {
@@ -136,7 +135,6 @@ class SentencePiece {
   /// Reads a model that save(), or the library, wrote. The library does not check a model's table
   /// of normalised characters, and may crash where it is damaged.
   /// @throws FileError  the file cannot be read, or is no model
-  template <class = void>
   [[nodiscard]] static SentencePiece load(std::string const& path) {
     std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
     return SentencePiece{std::string{bytes.begin(), bytes.end()}, path};
@@ -144,7 +142,6 @@ class SentencePiece {
 
   /// Writes the model as the library does.
   /// @throws FileError  the file cannot be written; a previous one is untouched
-  template <class = void>
   void save(std::string const& path) const {
     AtomicFile file{path};
     file.write(std::as_bytes(std::span{model_}));
@@ -152,7 +149,6 @@ class SentencePiece {
   }
 
   /// @throws Error  the text is not UTF-8, or the library cannot
-  template <class = void>
   [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text) const {
     if (std::size_t const valid = detail::utf8_prefix(text); valid < text.size()) {
       throw Error{"SentencePiece::encode: the text is not UTF-8 at byte " + std::to_string(valid) +
@@ -165,7 +161,6 @@ class SentencePiece {
   }
 
   /// @throws Error  a token is not in [0, size())
-  template <class = void>
   [[nodiscard]] std::string decode(std::span<std::int32_t const> tokens) const {
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       static_cast<void>(detail::checked_token(tokens, i, size(), "SentencePiece"));
@@ -180,7 +175,6 @@ class SentencePiece {
   [[nodiscard]] int size() const { return processor_->GetPieceSize(); }
 
  private:
-  template <class = void>
   SentencePiece(std::string model, std::string const& name) : model_{std::move(model)} {
     auto const processor = std::make_shared<::sentencepiece::SentencePieceProcessor>();
     auto const status =

@@ -103,7 +103,6 @@ class StepSums {
   /// @param microbatches  of the rank
   /// @param metrics       sums that each microbatch has besides its loss
   /// @param spreads       whether finish() reads what spread() has given away, summed by others
-  template <class = void>
   StepSums(Device& /*device*/, int microbatches, int metrics = 1, bool spreads = false)
       : metrics_{metrics},
         sums_(each() * static_cast<std::size_t>(microbatches)),

@@ -43,8 +43,7 @@ inline constinit std::atomic<bool> openmp_has_teams{false};
 
 namespace detail {
 
-template <class = void>  // compiled where it is called, not by every include
-void openmp_fork(int parts, OpenMp::Part part, void const* context) {
+inline void openmp_fork(int parts, OpenMp::Part part, void const* context) {
 #pragma omp parallel num_threads(parts) default(none) firstprivate(parts, part, context)
   {
     int const threads = omp_get_num_threads();
@@ -56,7 +55,7 @@ void openmp_fork(int parts, OpenMp::Part part, void const* context) {
 
 /// Makes `openmp` what it is in a program with OpenMP, before main().
 inline bool const openmp_is_here =
-    (openmp = {.fork = openmp_fork<>, .set_threads = omp_set_num_threads}, true);
+    (openmp = {.fork = openmp_fork, .set_threads = omp_set_num_threads}, true);
 
 }  // namespace detail
 

@@ -67,7 +67,6 @@ TANDEM_ONCE TANDEM_COLD void take_updates(
 TANDEM_ONCE bool has_averages(Safetensors const& file);
 
 /// Every tensor of the file is a wanted one or a position.
-template <class = void>
 void check_all_known(Safetensors const& file, std::string const& path,
                      std::vector<TensorView> const& wanted, auto const& states) {
   for (TensorView const& tensor : file.tensors()) {
