@@ -68,27 +68,24 @@ struct SortedRows {
 
 /// Queues that the keys are sorted, or says in @p bytes how much scratch that needs, where that is
 /// null.
-template <class = void>
-void sort_row_keys(Stream const& stream, std::int32_t keys, int limit, SortedRows const& to,
-                   void* scratch, std::size_t& bytes) {
+inline void sort_row_keys(Stream const& stream, std::int32_t keys, int limit, SortedRows const& to,
+                          void* scratch, std::size_t& bytes) {
   ScopedDevice const scope{stream.device()};
   check(cub::DeviceRadixSort::SortPairs(scratch, bytes, static_cast<std::uint32_t const*>(to.key),
                                         to.sorted, static_cast<std::int32_t const*>(to.counted),
                                         to.position, keys, 0, index_bits(std::int64_t{limit} + 1),
                                         stream.get()));
 }
-/// The same of keeping the first of equal neighbours, and where it stands.
-template <class = void>
-void select_row_keys(Stream const& stream, std::int32_t keys, SortedRows const& to, void* scratch,
-                     std::size_t& bytes) {
+/// Queues that the first of equal neighbours is kept, and where it stands; or says likewise.
+inline void select_row_keys(Stream const& stream, std::int32_t keys, SortedRows const& to,
+                            void* scratch, std::size_t& bytes) {
   ScopedDevice const scope{stream.device()};
   check(cub::DeviceSelect::UniqueByKey(scratch, bytes, static_cast<std::uint32_t const*>(to.sorted),
                                        static_cast<std::int32_t const*>(to.counted), to.key,
                                        to.begin, to.found, keys, stream.get()));
 }
 
-template <class = void>
-std::int64_t row_keys_bytes(Stream const& stream, std::int32_t keys, int limit) {
+inline std::int64_t row_keys_bytes(Stream const& stream, std::int32_t keys, int limit) {
   std::size_t sort = 0;
   std::size_t select = 0;
   sort_row_keys(stream, keys, limit, {}, nullptr, sort);
@@ -233,8 +230,7 @@ void sum_row_sets(Stream const& stream, RowSets<P> const& sets, GradientRows<P> 
 
 /// Bytes for all that @p of says, at a multiple of 16.
 /// @throws ContractError  more than 2^31 - 1 numbers would be sorted at once
-template <class = void>
-std::int64_t row_scratch_bytes(Stream const& stream, RowScratch const& of) {
+inline std::int64_t row_scratch_bytes(Stream const& stream, RowScratch const& of) {
   auto const runs = [&](std::int64_t keys) {
     expects(keys < INT32_MAX,
             "RowGradient: more than 2^31 - 1 rows would be added at once; take smaller batches");

@@ -75,8 +75,7 @@ struct SampleView {
 /// where their probabilities are alike, with the least of them.
 /// Cost: some thousand powers.
 /// @throws ContractError  they are more than 2^26
-template <class = void>
-std::int32_t draws_for(LogUniform const& law, int count) {
+inline std::int32_t draws_for(LogUniform const& law, int count) {
   constexpr double rare = 0x1p-64;
   auto const suffice = [&](std::int64_t draws) {
     double expected = 0;

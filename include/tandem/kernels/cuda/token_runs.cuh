@@ -96,18 +96,17 @@ struct MarkRun {
 };
 
 /// Queues the sort, or says in @p bytes how much scratch it needs, where that is null.
-template <class = void>
-void sort_tokens(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
-                 std::int64_t vocabulary, TokenRunsMemory const& to, void* scratch,
-                 std::size_t& bytes) {
+inline void sort_tokens(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
+                        std::int64_t vocabulary, TokenRunsMemory const& to, void* scratch,
+                        std::size_t& bytes) {
   ScopedDevice const scope{stream.device()};
   check(cub::DeviceRadixSort::SortPairs(
       scratch, bytes, reinterpret_cast<std::uint32_t const*>(tokens), to.sorted, to.counted,
       to.position, count, 0, index_bits(vocabulary), stream.get()));
 }
 
-template <class = void>
-std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count, std::int64_t vocabulary) {
+inline std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count,
+                                      std::int64_t vocabulary) {
   std::size_t bytes = 0;
   sort_tokens(stream, nullptr, count, vocabulary, {}, nullptr, bytes);
   return static_cast<std::int64_t>(bytes);
@@ -116,9 +115,8 @@ std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count, std::in
 }  // namespace detail
 
 /// Scratch of token_runs for at most @p tokens tokens on the stream's device.
-template <class = void>
-std::int64_t token_runs_scratch_bytes(Stream const& stream, std::int32_t tokens,
-                                      std::int64_t vocabulary) {
+inline std::int64_t token_runs_scratch_bytes(Stream const& stream, std::int32_t tokens,
+                                             std::int64_t vocabulary) {
   return detail::TokenRunsMemory::bytes(tokens, vocabulary) +
          detail::sort_tokens_bytes(stream, tokens, vocabulary);
 }
@@ -130,9 +128,8 @@ std::int64_t token_runs_scratch_bytes(Stream const& stream, std::int32_t tokens,
 ///         one over the vocabulary; bound by memory.
 /// Order:  positions of an index ascend, since the sort is stable.
 /// @pre    scratch has @p bytes, as token_runs_scratch_bytes says, at a multiple of 256
-template <class = void>
-TokenRuns token_runs(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
-                     std::int64_t vocabulary, std::byte* scratch, std::int64_t bytes) {
+inline TokenRuns token_runs(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
+                            std::int64_t vocabulary, std::byte* scratch, std::int64_t bytes) {
   std::int64_t const left = bytes - detail::TokenRunsMemory::bytes(count, vocabulary);
   expects(left >= (count > 0 ? detail::sort_tokens_bytes(stream, count, vocabulary) : 0),
           "token_runs: the scratch memory is smaller than token_runs_scratch_bytes");

@@ -82,16 +82,15 @@ TANDEM_KERNEL void check_gradients_kernel(UpdateChunk const* chunks, Settings co
   }
 }
 
-template <class = void>
-TANDEM_KERNEL void join_squares_kernel(ChunkRange const* ranges, double const* squares,
-                                       double* sums) {
+template <class T>
+TANDEM_KERNEL void join_squares_kernel(ChunkRange const* ranges, T const* squares, T* sums) {
   await_previous();
   ChunkRange const range = ranges[blockIdx.x];
-  double own = 0;
+  T own = 0;
   for (int i = range.first + static_cast<int>(threadIdx.x); i < range.last; i += row_threads) {
     own += squares[i];
   }
-  double const total = sum_lanes<row_threads>(own);
+  T const total = sum_lanes<row_threads>(own);
   if (threadIdx.x == 0) {
     sums[blockIdx.x] = total;
   }
@@ -343,10 +342,10 @@ void check_gradients(Stream const& stream, UpdateChunk const* chunks, std::int64
 /// Shapes: ranges, sums (count).
 /// Cost:   a block a parameter, of which most have one chunk.
 /// Order:  the range's j-th goes to thread j mod 256; then as in join_lanes().
-template <class = void>
+template <class T>
 void join_squares(Stream const& stream, ChunkRange const* ranges, std::int64_t count,
-                  double const* squares, double* sums) {
-  launch(detail::join_squares_kernel<>, blocks_for(count, 1), row_threads, stream, ranges, squares,
+                  T const* squares, T* sums) {
+  launch(detail::join_squares_kernel<T>, blocks_for(count, 1), row_threads, stream, ranges, squares,
          sums);
 }
 
