@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <numeric>
@@ -21,6 +22,11 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/io/file.hpp>
 #include <tandem/io/gzip.hpp>
+
+#if defined(TANDEM_IMAGES) && TANDEM_IMAGES
+#include <jpeglib.h>
+#include <png.h>
+#endif
 
 #include "data_files.hpp"
 #include "watchdog.hpp"

@@ -11,7 +11,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <span>
 #include <string>
 
@@ -41,28 +40,9 @@ struct NoImages {
 /// JPEG or PNG: the first bytes say which, whatever the name does.
 struct JpegAndPng {
   /// @throws FileError  it is neither, or as decode_jpeg() and decode_png()
-  template <class = void>
-  [[nodiscard]] static Pixels decode(std::span<std::uint8_t const> bytes, std::string const& name,
-                                     std::int64_t limit = image_pixels_limit) {
-    auto const begins = [&](std::initializer_list<std::uint8_t> magic) {
-      std::size_t i = 0;
-      for (std::uint8_t const byte : magic) {
-        if (i >= bytes.size() || bytes[i++] != byte) {
-          return false;
-        }
-      }
-      return true;
-    };
-    if (begins({0xFF, 0xD8})) {
-      return decode_jpeg(bytes, name, limit);
-    }
-    if (begins({0x89, 'P', 'N', 'G'})) {
-      return decode_png(bytes, name, limit);
-    }
-    throw FileError{name, bytes.empty() ? "the file is empty, expected a JPEG or PNG image"
-                                        : "this is no JPEG or PNG image, by its first bytes; "
-                                          "convert it, or take it out of the folder"};
-  }
+  TANDEM_ONCE [[nodiscard]] static Pixels decode(std::span<std::uint8_t const> bytes,
+                                                 std::string const& name,
+                                                 std::int64_t limit = image_pixels_limit);
 };
 
 using ImageDecode = JpegAndPng;
@@ -74,6 +54,8 @@ using ImageDecode = NoImages;
 
 #if TANDEM_BODIES
 
+#include <initializer_list>
+
 namespace tandem {
 
 TANDEM_ONCE Pixels NoImages::decode(std::span<std::uint8_t const>, std::string const& name) {
@@ -82,6 +64,32 @@ TANDEM_ONCE Pixels NoImages::decode(std::span<std::uint8_t const>, std::string c
                   "define TANDEM_IMAGES=1 and link -ljpeg -lpng, or with CMake write "
                   "find_package(tandem COMPONENTS images) or set TANDEM_IMAGES to ON"};
 }
+
+#if defined(TANDEM_IMAGES) && TANDEM_IMAGES
+
+TANDEM_ONCE Pixels JpegAndPng::decode(std::span<std::uint8_t const> bytes, std::string const& name,
+                                      std::int64_t limit) {
+  auto const begins = [&](std::initializer_list<std::uint8_t> magic) {
+    std::size_t i = 0;
+    for (std::uint8_t const byte : magic) {
+      if (i >= bytes.size() || bytes[i++] != byte) {
+        return false;
+      }
+    }
+    return true;
+  };
+  if (begins({0xFF, 0xD8})) {
+    return decode_jpeg(bytes, name, limit);
+  }
+  if (begins({0x89, 'P', 'N', 'G'})) {
+    return decode_png(bytes, name, limit);
+  }
+  throw FileError{name, bytes.empty() ? "the file is empty, expected a JPEG or PNG image"
+                                      : "this is no JPEG or PNG image, by its first bytes; "
+                                        "convert it, or take it out of the folder"};
+}
+
+#endif
 
 }  // namespace tandem
 

@@ -9,26 +9,39 @@
 /// of, pixels that it had to make up, is an error here. The orientation that EXIF may ask for is
 /// left alone.
 
-#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>  // which jpeglib.h needs
-#include <cstring>
 #include <span>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/image/pixels.hpp>
 
 #if defined(TANDEM_IMAGES) && TANDEM_IMAGES
 
+namespace tandem {
+
+/// The image of a JPEG file with content @p bytes, in 1 or 3 channels.
+/// @throws FileError  it is truncated, damaged, of a kind that libjpeg does not read, or of more
+///                    than @p limit pixels; @p name is for the message
+TANDEM_ONCE [[nodiscard]] Pixels decode_jpeg(std::span<std::uint8_t const> bytes,
+                                             std::string const& name,
+                                             std::int64_t limit = image_pixels_limit);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+#include <csetjmp>
+#include <cstdio>  // which jpeglib.h needs
+#include <cstring>
+
 #include <jpeglib.h>
 
 #include <jerror.h>
 
-namespace tandem {
-
-namespace detail {
+namespace tandem::detail {
 
 /// libjpeg's decompressor. Each verb is a frame that setjmp may return to: nothing that has a
 /// destructor is in it, and no variable changes between setjmp and longjmp; it gives false where
@@ -147,8 +160,7 @@ class JpegReader {
 
 /// Rows of C, M, Y, K to RGB. As Pillow does, each is taken to be stored as 255 minus its value,
 /// with Adobe's marker in the file and without.
-template <class = void>  // compiled where it is called, not by every include
-Pixels rgb_of_cmyk(Pixels const& image) {
+TANDEM_ONCE Pixels rgb_of_cmyk(Pixels const& image) {
   Pixels out{3, image.height, image.width, {}};
   out.bytes.resize(image.bytes.size() / 4 * 3);
   std::uint8_t* write = out.bytes.data();
@@ -162,14 +174,12 @@ Pixels rgb_of_cmyk(Pixels const& image) {
   return out;
 }
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The image of a JPEG file with content @p bytes, in 1 or 3 channels.
-/// @throws FileError  it is truncated, damaged, of a kind that libjpeg does not read, or of more
-///                    than @p limit pixels; @p name is for the message
-template <class = void>
-[[nodiscard]] Pixels decode_jpeg(std::span<std::uint8_t const> bytes, std::string const& name,
-                                 std::int64_t limit = image_pixels_limit) {
+namespace tandem {
+
+TANDEM_ONCE Pixels decode_jpeg(std::span<std::uint8_t const> bytes, std::string const& name,
+                               std::int64_t limit) {
   detail::JpegReader reader{bytes};
   auto const check = [&](bool is_well) {
     if (!is_well) {
@@ -193,5 +203,7 @@ template <class = void>
 }
 
 }  // namespace tandem
+
+#endif
 
 #endif

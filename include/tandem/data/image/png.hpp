@@ -8,23 +8,36 @@
 /// Every kind: palettes become RGB, transparent colours alpha, 1, 2 and 4 bits 8, and 16 bits are
 /// rounded to 8. Gamma and colour profiles are left alone, as Pillow does.
 
-#include <csetjmp>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/image/pixels.hpp>
 
 #if defined(TANDEM_IMAGES) && TANDEM_IMAGES
 
-#include <png.h>
-
 namespace tandem {
 
-namespace detail {
+/// The image of a PNG file with content @p bytes, in 1 to 4 channels.
+/// @throws FileError  it is truncated, damaged, or of more than @p limit pixels; @p name is for the
+///                    message
+TANDEM_ONCE [[nodiscard]] Pixels decode_png(std::span<std::uint8_t const> bytes,
+                                            std::string const& name,
+                                            std::int64_t limit = image_pixels_limit);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+#include <csetjmp>
+#include <cstring>
+
+#include <png.h>
+
+namespace tandem::detail {
 
 /// libpng's reader. Each verb is a frame that setjmp may return to: nothing that has a destructor
 /// is in it, and no variable changes between setjmp and longjmp; it gives false where message()
@@ -118,14 +131,12 @@ class PngReader {
   bool lacks_end_ = false;  // the file ends, but not within a chunk of pixels
 };
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-/// The image of a PNG file with content @p bytes, in 1 to 4 channels.
-/// @throws FileError  it is truncated, damaged, or of more than @p limit pixels; @p name is for the
-///                    message
-template <class = void>  // compiled where it is called, not by every include
-[[nodiscard]] Pixels decode_png(std::span<std::uint8_t const> bytes, std::string const& name,
-                                std::int64_t limit = image_pixels_limit) {
+namespace tandem {
+
+TANDEM_ONCE Pixels decode_png(std::span<std::uint8_t const> bytes, std::string const& name,
+                              std::int64_t limit) {
   detail::PngReader reader{bytes};
   auto const check = [&](bool is_well) {
     if (!is_well) {
@@ -153,5 +164,7 @@ template <class = void>  // compiled where it is called, not by every include
 }
 
 }  // namespace tandem
+
+#endif
 
 #endif
