@@ -63,16 +63,16 @@ inline tandem::GptSizes gpt_sizes(PlanArguments const& a) {
   return sizes;
 }
 inline tandem::GraphView gpt_of(PlanArguments const& a) {
-  static tandem::GptGraph<> const graph{gpt_sizes(a)};  // there is one --net
+  static tandem::GptGraph const graph{gpt_sizes(a)};  // there is one --net
   return graph.view();
 }
 
 inline tandem::GraphView gnmt_of(PlanArguments const& a) {
-  static tandem::GnmtGraph<> const graph{a.gnmt};
+  static tandem::GnmtGraph const graph{a.gnmt};
   return graph.view();
 }
 inline tandem::GraphView big_lstm_of(PlanArguments const& a) {
-  static tandem::BigLstmGraph<> const graph{a.big_lstm};
+  static tandem::BigLstmGraph const graph{a.big_lstm};
   return graph.view();
 }
 

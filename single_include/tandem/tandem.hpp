@@ -8548,6 +8548,84 @@ struct MetricOp : detail::NoOp {
 
 }  // namespace tandem
 
+namespace tandem {
+
+/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
+/// at once, from the arrival of their input to the end of their backward pass.
+struct StageLife {
+  int first = 0;
+  int last = 0;
+  int live = 1;
+  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
+  int first_microbatch = 0;  ///< of the replica's
+};
+
+/// Where a buffer is. Gradients are all in the gradient region.
+enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Before an action of a stage writes where a message is sent from, that one must have left.
+struct SendWait {
+  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
+  int stage = 0;          ///< whose action
+  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
+  bool answered = false;  ///< in training a gradient that has come back says that it left
+
+  friend bool operator==(SendWait const&, SendWait const&) = default;
+};
+
+/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
+/// there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<MemoryRegion> region;         ///< of a root
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
+  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
+  std::vector<std::int64_t> node_gradient;  ///< of a node
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge
+  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
+  std::vector<std::int64_t> bytes;          ///< of a node's output
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
+  std::int64_t recomputed_bytes = 0;
+  std::int64_t transient_bytes = 0;
+  bool between_gradients = false;   ///< *transient* is written again while gradients live
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
+  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
+  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
+};
+
+/// What is planned for.
+struct PlanTask {
+  int batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
+  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
+  std::vector<StageLife> stages{};
+  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
+};
+
+namespace detail {
+
+/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
+constexpr MemoryRegion saved_region(Node const& node, int segment) {
+  return segment >= 0          ? MemoryRegion::recomputed
+         : node.needs_gradient ? MemoryRegion::kept
+                               : MemoryRegion::transient;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
 // ---- tandem/strategy/memory/buffer_sizes.hpp
 
 /// @file
@@ -8645,80 +8723,9 @@ class FirstFit {
 
 }  // namespace tandem
 
-namespace tandem {
-
-/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
-/// at once, from the arrival of their input to the end of their backward pass.
-struct StageLife {
-  int first = 0;
-  int last = 0;
-  int live = 1;
-  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
-  int first_microbatch = 0;  ///< of the replica's
-};
-
-/// Where a buffer is. Gradients are all in the gradient region.
-enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
-
-/// Before an action of a stage writes where a message is sent from, that one must have left.
-struct SendWait {
-  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
-  int stage = 0;          ///< whose action
-  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
-  bool answered = false;  ///< in training a gradient that has come back says that it left
-
-  friend bool operator==(SendWait const&, SendWait const&) = default;
-};
-
-/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
-/// there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is
-  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
-  std::vector<MemoryRegion> region;         ///< of a root
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
-  std::vector<std::int64_t> node_gradient;  ///< of a node
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge
-  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
-  std::vector<std::int64_t> bytes;          ///< of a node's output
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
-  std::int64_t recomputed_bytes = 0;
-  std::int64_t transient_bytes = 0;
-  bool between_gradients = false;   ///< *transient* is written again while gradients live
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
-  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
-  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
-  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
-};
-
-/// What is planned for.
-struct PlanTask {
-  int batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
-  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
-  std::vector<StageLife> stages{};
-  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
-};
-
-namespace detail {
-
-/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
-constexpr MemoryRegion saved_region(Node const& node, int segment) {
-  return segment >= 0          ? MemoryRegion::recomputed
-         : node.needs_gradient ? MemoryRegion::kept
-                               : MemoryRegion::transient;
-}
+namespace tandem::detail {
 
 /// Places values, and what ops save.
-template <class = void>
 class ValuePlanner {
  public:
   ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
@@ -8925,9 +8932,9 @@ class ValuePlanner {
   MemoryPlan& plan_;
 };
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif
 
 // ---- tandem/schedule/table/chunked.hpp
 
@@ -13651,24 +13658,7 @@ enum class PassDirection : int { forward = -1, backward = 1 };
 class SlotTurns {
  public:
   /// @param segment  of each node: its run that is computed again together, or -1; outlives this
-  template <class = void>
-  TANDEM_COLD SlotTurns(GraphView graph, LayoutView const& layout, int const* segment)
-      : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
-        segment_{segment},
-        first_(stage_.size(), none),
-        last_(stage_.size(), none) {
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      int const bucket =
-          node.parameters > 0 ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
-      bucket_of_.push_back(bucket);
-      if (bucket != none) {
-        auto const b = static_cast<std::size_t>(bucket);
-        first_[b] = first_[b] == none ? n : first_[b];
-        last_[b] = n;
-      }
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD SlotTurns(GraphView graph, LayoutView const& layout, int const* segment);
 
   /// A pass begins: its first bucket is not the one before's neighbour.
   void begin_pass() { used_ = none; }
@@ -13724,6 +13714,24 @@ class SlotTurns {
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE SlotTurns::SlotTurns(GraphView graph, LayoutView const& layout, int const* segment)
+    : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
+      segment_{segment},
+      first_(stage_.size(), none),
+      last_(stage_.size(), none) {
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    int const bucket =
+        node.parameters > 0 ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+    bucket_of_.push_back(bucket);
+    if (bucket != none) {
+      auto const b = static_cast<std::size_t>(bucket);
+      first_[b] = first_[b] == none ? n : first_[b];
+      last_[b] = n;
+    }
+  }
+}
 
 TANDEM_ONCE bool SlotTurns::are_of_one_run(int bucket, int other) const {
   auto const run = [this](std::vector<int> const& node, int of) {
@@ -14795,7 +14803,6 @@ TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNe
 namespace tandem::detail {
 
 /// Fills MemoryPlan::waits. @pre all else of @p plan is there
-template <class = void>
 class SendWaits {
  public:
   SendWaits(GraphView graph, PlanTask const& task, MemoryPlan& plan)
@@ -14896,9 +14903,9 @@ namespace tandem {
 TANDEM_ONCE MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
                                    PlanTask const& task) {
   MemoryPlan plan;
-  detail::ValuePlanner<>{graph, needs, task, plan}.place();
+  detail::ValuePlanner{graph, needs, task, plan}.place();
   detail::place_gradients(graph, needs, task, plan);
-  detail::SendWaits<>{graph, task, plan}.find();
+  detail::SendWaits{graph, task, plan}.find();
   return plan;
 }
 
@@ -28428,32 +28435,10 @@ enum class Pipes { read, refuse };
 
 /// A file that is read once, from front to back: a regular one, of which parts can be read, too, or
 /// a pipe that has a writer.
-template <class = void>
 class InputFile {
  public:
   /// @throws FileError  as read_file(), but for the limit
-  explicit InputFile(std::string const& path, Pipes pipes = Pipes::read)
-      : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
-    if (file_.get() < 0) {
-      throw no_such_entry(errno) ? FileError{path, "there is no such file"}
-                                 : failure("the file cannot be opened: ");
-    }
-    if (::fstat(file_.get(), &status_) != 0) {
-      throw failure("the file cannot be read: ");
-    }
-    if (S_ISDIR(status_.st_mode)) {
-      throw FileError{path, "this is a folder, expected a file"};
-    }
-    if (S_ISFIFO(status_.st_mode) && pipes == Pipes::refuse) {
-      throw FileError{path, "this is a pipe, whose size is not known; give a file"};
-    }
-    if (S_ISFIFO(status_.st_mode)) {
-      await_writer();
-    } else if (!S_ISREG(status_.st_mode)) {
-      throw FileError{path, std::string{"this is a device or a socket, expected a file"} +
-                                (pipes == Pipes::read ? " or a pipe" : "")};
-    }
-  }
+  TANDEM_ONCE explicit InputFile(std::string const& path, Pipes pipes = Pipes::read);
 
   /// 0 of what does not know it, as pipes.
   [[nodiscard]] std::size_t size() const {
@@ -28461,66 +28446,18 @@ class InputFile {
   }
 
   /// Bytes read, at most @p room, which is not 0; 0 at the end.
-  std::size_t read(std::uint8_t* to, std::size_t room) {
-    if (ahead_ > 0) {
-      ahead_ = 0;
-      to[0] = first_;
-      return 1;
-    }
-    constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
-    ::ssize_t got = -1;
-    do {
-      got = ::read(file_.get(), to, std::min(room, most));
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) {
-      throw failure("the file cannot be read: ");
-    }
-    return static_cast<std::size_t>(got);
-  }
+  TANDEM_ONCE std::size_t read(std::uint8_t* to, std::size_t room);
 
   /// @p size bytes from @p begin on, of a regular file.
   /// @throws FileError  it ends before, or cannot be read
-  void read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size) {
-    constexpr std::size_t most = std::size_t{1} << 30;
-    while (size > 0) {
-      ::ssize_t const got =
-          ::pread(file_.get(), to, std::min(size, most), static_cast<::off_t>(begin));
-      if (got == 0) {
-        throw FileError{path_, "the file became shorter while it was read"};
-      }
-      if (got < 0 && errno != EINTR) {
-        throw failure("the file cannot be read: ");
-      }
-      std::size_t const some = got > 0 ? static_cast<std::size_t>(got) : 0;
-      to += some;
-      begin += some;
-      size -= some;
-    }
-  }
+  TANDEM_ONCE void read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size);
 
  private:
-  [[nodiscard]] FileError failure(char const* what) const {
-    return FileError{path_, std::string{what} + std::strerror(errno)};
-  }
+  TANDEM_ONCE [[nodiscard]] FileError failure(char const* what) const;
 
   // Without waiting, a pipe is at its end if nobody has it open to write; else it is read as a file
   // is, for as long as its writer takes.
-  void await_writer() {
-    ::ssize_t const got = ::read(file_.get(), &first_, 1);
-    if (got == 0) {
-      throw FileError{
-          path_,
-          "this is a pipe into which nobody writes; start what writes into it first, or "
-          "give a file"};
-    }
-    if (got < 0 && errno != EAGAIN) {
-      throw failure("the file cannot be read: ");
-    }
-    ahead_ = got > 0 ? 1 : 0;
-    if (::fcntl(file_.get(), F_SETFL, O_RDONLY) != 0) {  // from now on it waits
-      throw failure("the file cannot be read: ");
-    }
-  }
+  TANDEM_ONCE void await_writer();
 
   std::string const& path_;
   ReadDescriptor file_;
@@ -28560,6 +28497,88 @@ TANDEM_ONCE [[nodiscard]] std::vector<std::uint8_t> read_file(
 
 #if TANDEM_BODIES
 
+namespace tandem::detail {
+
+TANDEM_ONCE InputFile::InputFile(std::string const& path, Pipes pipes)
+    : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
+  if (file_.get() < 0) {
+    throw no_such_entry(errno) ? FileError{path, "there is no such file"}
+                               : failure("the file cannot be opened: ");
+  }
+  if (::fstat(file_.get(), &status_) != 0) {
+    throw failure("the file cannot be read: ");
+  }
+  if (S_ISDIR(status_.st_mode)) {
+    throw FileError{path, "this is a folder, expected a file"};
+  }
+  if (S_ISFIFO(status_.st_mode) && pipes == Pipes::refuse) {
+    throw FileError{path, "this is a pipe, whose size is not known; give a file"};
+  }
+  if (S_ISFIFO(status_.st_mode)) {
+    await_writer();
+  } else if (!S_ISREG(status_.st_mode)) {
+    throw FileError{path, std::string{"this is a device or a socket, expected a file"} +
+                              (pipes == Pipes::read ? " or a pipe" : "")};
+  }
+}
+
+TANDEM_ONCE std::size_t InputFile::read(std::uint8_t* to, std::size_t room) {
+  if (ahead_ > 0) {
+    ahead_ = 0;
+    to[0] = first_;
+    return 1;
+  }
+  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  ::ssize_t got = -1;
+  do {
+    got = ::read(file_.get(), to, std::min(room, most));
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    throw failure("the file cannot be read: ");
+  }
+  return static_cast<std::size_t>(got);
+}
+
+TANDEM_ONCE void InputFile::read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size) {
+  constexpr std::size_t most = std::size_t{1} << 30;
+  while (size > 0) {
+    ::ssize_t const got =
+        ::pread(file_.get(), to, std::min(size, most), static_cast<::off_t>(begin));
+    if (got == 0) {
+      throw FileError{path_, "the file became shorter while it was read"};
+    }
+    if (got < 0 && errno != EINTR) {
+      throw failure("the file cannot be read: ");
+    }
+    std::size_t const some = got > 0 ? static_cast<std::size_t>(got) : 0;
+    to += some;
+    begin += some;
+    size -= some;
+  }
+}
+
+TANDEM_ONCE FileError InputFile::failure(char const* what) const {
+  return FileError{path_, std::string{what} + std::strerror(errno)};
+}
+
+TANDEM_ONCE void InputFile::await_writer() {
+  ::ssize_t const got = ::read(file_.get(), &first_, 1);
+  if (got == 0) {
+    throw FileError{path_,
+                    "this is a pipe into which nobody writes; start what writes into it first, or "
+                    "give a file"};
+  }
+  if (got < 0 && errno != EAGAIN) {
+    throw failure("the file cannot be read: ");
+  }
+  ahead_ = got > 0 ? 1 : 0;
+  if (::fcntl(file_.get(), F_SETFL, O_RDONLY) != 0) {  // from now on it waits
+    throw failure("the file cannot be read: ");
+  }
+}
+
+}  // namespace tandem::detail
+
 namespace tandem {
 
 TANDEM_ONCE std::vector<std::uint8_t> read_file(std::string const& path, std::size_t limit) {
@@ -28569,7 +28588,7 @@ TANDEM_ONCE std::vector<std::uint8_t> read_file(std::string const& path, std::si
                                 " bytes for files of its kind"};
     }
   };
-  detail::InputFile<> file{path};
+  detail::InputFile file{path};
   check(file.size());
   std::vector<std::uint8_t> bytes(file.size() + 1);  // one more finds the end
   std::size_t used = 0;
@@ -53789,7 +53808,7 @@ TANDEM_ONCE [[nodiscard]] FileBytes read_whole_file(std::string const& path);
 namespace tandem::detail {
 
 TANDEM_ONCE FileBytes read_whole_file(std::string const& path) {
-  InputFile<> file{path, Pipes::refuse};
+  InputFile file{path, Pipes::refuse};
   FileBytes result{.bytes = nullptr, .size = file.size()};
   result.bytes.reset(new (std::nothrow) std::byte[result.size]);
   if (result.bytes == nullptr) {
@@ -55506,7 +55525,7 @@ TANDEM_ONCE CheckpointStart start_of(std::string_view text);
 TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start);
 
 /// Holds a whole file against its CRC-32C. @returns its bytes
-TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile& file,
                                    FileStart const& noted);
 
 /// Reads the tensors @p which, in the order of their places, and holds them against their
@@ -55534,7 +55553,7 @@ TANDEM_ONCE bool is_of_position(TensorView const& tensor) {
 }
 
 TANDEM_ONCE FileStart read_file_start(std::string const& path, std::string name) {
-  InputFile<> file{path, Pipes::refuse};
+  InputFile file{path, Pipes::refuse};
   FileStart start{.name = std::move(name), .bytes = file.size()};
   auto const read = [&](std::uint64_t bytes) {
     start.header.resize(static_cast<std::size_t>(std::min(bytes, start.bytes)));
@@ -55639,7 +55658,7 @@ TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStar
   return outline;
 }
 
-TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile& file,
                                    FileStart const& noted) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   std::vector<std::uint8_t> some(static_cast<std::size_t>(std::min(piece, noted.bytes)));
@@ -55663,7 +55682,7 @@ TANDEM_ONCE void read_places(CheckpointStart const& start, CheckpointOutline con
     return place(a).file != place(b).file ? place(a).file < place(b).file
                                           : place(a).begin < place(b).begin;
   });
-  std::optional<InputFile<>> file;
+  std::optional<InputFile> file;
   bool summed = false;
   for (std::size_t at = 0; at < which.size(); ++at) {
     TensorPlace const& own = place(which[at]);

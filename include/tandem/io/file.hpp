@@ -13,11 +13,9 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -60,32 +58,10 @@ enum class Pipes { read, refuse };
 
 /// A file that is read once, from front to back: a regular one, of which parts can be read, too, or
 /// a pipe that has a writer.
-template <class = void>
 class InputFile {
  public:
   /// @throws FileError  as read_file(), but for the limit
-  explicit InputFile(std::string const& path, Pipes pipes = Pipes::read)
-      : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
-    if (file_.get() < 0) {
-      throw no_such_entry(errno) ? FileError{path, "there is no such file"}
-                                 : failure("the file cannot be opened: ");
-    }
-    if (::fstat(file_.get(), &status_) != 0) {
-      throw failure("the file cannot be read: ");
-    }
-    if (S_ISDIR(status_.st_mode)) {
-      throw FileError{path, "this is a folder, expected a file"};
-    }
-    if (S_ISFIFO(status_.st_mode) && pipes == Pipes::refuse) {
-      throw FileError{path, "this is a pipe, whose size is not known; give a file"};
-    }
-    if (S_ISFIFO(status_.st_mode)) {
-      await_writer();
-    } else if (!S_ISREG(status_.st_mode)) {
-      throw FileError{path, std::string{"this is a device or a socket, expected a file"} +
-                                (pipes == Pipes::read ? " or a pipe" : "")};
-    }
-  }
+  TANDEM_ONCE explicit InputFile(std::string const& path, Pipes pipes = Pipes::read);
 
   /// 0 of what does not know it, as pipes.
   [[nodiscard]] std::size_t size() const {
@@ -93,66 +69,18 @@ class InputFile {
   }
 
   /// Bytes read, at most @p room, which is not 0; 0 at the end.
-  std::size_t read(std::uint8_t* to, std::size_t room) {
-    if (ahead_ > 0) {
-      ahead_ = 0;
-      to[0] = first_;
-      return 1;
-    }
-    constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
-    ::ssize_t got = -1;
-    do {
-      got = ::read(file_.get(), to, std::min(room, most));
-    } while (got < 0 && errno == EINTR);
-    if (got < 0) {
-      throw failure("the file cannot be read: ");
-    }
-    return static_cast<std::size_t>(got);
-  }
+  TANDEM_ONCE std::size_t read(std::uint8_t* to, std::size_t room);
 
   /// @p size bytes from @p begin on, of a regular file.
   /// @throws FileError  it ends before, or cannot be read
-  void read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size) {
-    constexpr std::size_t most = std::size_t{1} << 30;
-    while (size > 0) {
-      ::ssize_t const got =
-          ::pread(file_.get(), to, std::min(size, most), static_cast<::off_t>(begin));
-      if (got == 0) {
-        throw FileError{path_, "the file became shorter while it was read"};
-      }
-      if (got < 0 && errno != EINTR) {
-        throw failure("the file cannot be read: ");
-      }
-      std::size_t const some = got > 0 ? static_cast<std::size_t>(got) : 0;
-      to += some;
-      begin += some;
-      size -= some;
-    }
-  }
+  TANDEM_ONCE void read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size);
 
  private:
-  [[nodiscard]] FileError failure(char const* what) const {
-    return FileError{path_, std::string{what} + std::strerror(errno)};
-  }
+  TANDEM_ONCE [[nodiscard]] FileError failure(char const* what) const;
 
   // Without waiting, a pipe is at its end if nobody has it open to write; else it is read as a file
   // is, for as long as its writer takes.
-  void await_writer() {
-    ::ssize_t const got = ::read(file_.get(), &first_, 1);
-    if (got == 0) {
-      throw FileError{
-          path_,
-          "this is a pipe into which nobody writes; start what writes into it first, or "
-          "give a file"};
-    }
-    if (got < 0 && errno != EAGAIN) {
-      throw failure("the file cannot be read: ");
-    }
-    ahead_ = got > 0 ? 1 : 0;
-    if (::fcntl(file_.get(), F_SETFL, O_RDONLY) != 0) {  // from now on it waits
-      throw failure("the file cannot be read: ");
-    }
-  }
+  TANDEM_ONCE void await_writer();
 
   std::string const& path_;
   ReadDescriptor file_;
@@ -192,6 +120,91 @@ TANDEM_ONCE [[nodiscard]] std::vector<std::uint8_t> read_file(
 
 #if TANDEM_BODIES
 
+#include <algorithm>
+#include <cstring>
+
+namespace tandem::detail {
+
+TANDEM_ONCE InputFile::InputFile(std::string const& path, Pipes pipes)
+    : path_{path}, file_{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)} {
+  if (file_.get() < 0) {
+    throw no_such_entry(errno) ? FileError{path, "there is no such file"}
+                               : failure("the file cannot be opened: ");
+  }
+  if (::fstat(file_.get(), &status_) != 0) {
+    throw failure("the file cannot be read: ");
+  }
+  if (S_ISDIR(status_.st_mode)) {
+    throw FileError{path, "this is a folder, expected a file"};
+  }
+  if (S_ISFIFO(status_.st_mode) && pipes == Pipes::refuse) {
+    throw FileError{path, "this is a pipe, whose size is not known; give a file"};
+  }
+  if (S_ISFIFO(status_.st_mode)) {
+    await_writer();
+  } else if (!S_ISREG(status_.st_mode)) {
+    throw FileError{path, std::string{"this is a device or a socket, expected a file"} +
+                              (pipes == Pipes::read ? " or a pipe" : "")};
+  }
+}
+
+TANDEM_ONCE std::size_t InputFile::read(std::uint8_t* to, std::size_t room) {
+  if (ahead_ > 0) {
+    ahead_ = 0;
+    to[0] = first_;
+    return 1;
+  }
+  constexpr std::size_t most = std::size_t{1} << 30;  // some systems refuse 2 GiB in one call
+  ::ssize_t got = -1;
+  do {
+    got = ::read(file_.get(), to, std::min(room, most));
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) {
+    throw failure("the file cannot be read: ");
+  }
+  return static_cast<std::size_t>(got);
+}
+
+TANDEM_ONCE void InputFile::read_at(std::uint64_t begin, std::uint8_t* to, std::size_t size) {
+  constexpr std::size_t most = std::size_t{1} << 30;
+  while (size > 0) {
+    ::ssize_t const got =
+        ::pread(file_.get(), to, std::min(size, most), static_cast<::off_t>(begin));
+    if (got == 0) {
+      throw FileError{path_, "the file became shorter while it was read"};
+    }
+    if (got < 0 && errno != EINTR) {
+      throw failure("the file cannot be read: ");
+    }
+    std::size_t const some = got > 0 ? static_cast<std::size_t>(got) : 0;
+    to += some;
+    begin += some;
+    size -= some;
+  }
+}
+
+TANDEM_ONCE FileError InputFile::failure(char const* what) const {
+  return FileError{path_, std::string{what} + std::strerror(errno)};
+}
+
+TANDEM_ONCE void InputFile::await_writer() {
+  ::ssize_t const got = ::read(file_.get(), &first_, 1);
+  if (got == 0) {
+    throw FileError{path_,
+                    "this is a pipe into which nobody writes; start what writes into it first, or "
+                    "give a file"};
+  }
+  if (got < 0 && errno != EAGAIN) {
+    throw failure("the file cannot be read: ");
+  }
+  ahead_ = got > 0 ? 1 : 0;
+  if (::fcntl(file_.get(), F_SETFL, O_RDONLY) != 0) {  // from now on it waits
+    throw failure("the file cannot be read: ");
+  }
+}
+
+}  // namespace tandem::detail
+
 namespace tandem {
 
 TANDEM_ONCE std::vector<std::uint8_t> read_file(std::string const& path, std::size_t limit) {
@@ -201,7 +214,7 @@ TANDEM_ONCE std::vector<std::uint8_t> read_file(std::string const& path, std::si
                                 " bytes for files of its kind"};
     }
   };
-  detail::InputFile<> file{path};
+  detail::InputFile file{path};
   check(file.size());
   std::vector<std::uint8_t> bytes(file.size() + 1);  // one more finds the end
   std::size_t used = 0;

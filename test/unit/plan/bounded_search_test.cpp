@@ -74,10 +74,10 @@ struct Case {
 };
 
 std::vector<Case> const& cases() {
-  static GptGraph<> const gpt{
+  static GptGraph const gpt{
       {.vocabulary = 100, .context = 32, .width = 64, .heads = 4, .layers = 6}};
-  static GnmtGraph<> const gnmt{{.vocabulary = 64, .hidden = 32, .layers = 2, .context = 8}};
-  static BigLstmGraph<> const big{
+  static GnmtGraph const gnmt{{.vocabulary = 64, .hidden = 32, .layers = 2, .context = 8}};
+  static BigLstmGraph const big{
       {.vocabulary = 200, .states = 64, .projection = 32, .context = 4, .sampled = 20}};
   static std::vector<Case> const all{{"a GPT", gpt.view(), 8},
                                      {"GNMT", gnmt.view(), 16},

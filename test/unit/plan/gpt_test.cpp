@@ -22,15 +22,15 @@ using namespace tandem;
 using test::check_same;
 
 TEST_CASE("a graph of sizes is that of the type") {
-  GptGraph<> const small{{65, 32, 48, 4, 3}};
+  GptGraph const small{{65, 32, 48, 4, 3}};
   check_same(small.view(), graph<models::Gpt<65, 32, 48, 4, 3>>);
-  GptGraph<> const gpt2{{}};
+  GptGraph const gpt2{{}};
   check_same(gpt2.view(), graph<models::Gpt2<>>);
 }
 
 TEST_CASE("sizes that cannot be are refused") {
-  CHECK_THROWS_AS(GptGraph<>({.width = 100, .heads = 12}), ContractError);
-  CHECK_THROWS_AS(GptGraph<>({.layers = 0}), ContractError);
+  CHECK_THROWS_AS(GptGraph({.width = 100, .heads = 12}), ContractError);
+  CHECK_THROWS_AS(GptGraph({.layers = 0}), ContractError);
 }
 
 // 1 op a second, or byte of bandwidth, so that numbers are counts.

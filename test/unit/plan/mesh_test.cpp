@@ -49,7 +49,7 @@ TransformerSizes sizes_of(GptSizes const& gpt) {
 
 TEST_CASE("a block's nodes are those of the graph that models::Gpt lowers to") {
   GptSizes const gpt{.vocabulary = 65, .context = 32, .width = 48, .heads = 4, .layers = 2};
-  GptGraph<> const graph{gpt};  // gpt_test: node by node that of the type
+  GptGraph const graph{gpt};  // gpt_test: node by node that of the type
   TransformerSizes const sizes = sizes_of(gpt);
   constexpr MathPrecision fp32 = MathPrecision::fp32;
   Machine const math = counting(1, 1e18);
@@ -152,7 +152,7 @@ TEST_CASE("memory of activations is the published formula") {
 // Of a device with the whole network, in fp32, where fits<> has it.
 TEST_CASE("memory is that of fits<> where the library has the strategy") {
   GptSizes const gpt{.vocabulary = 1000, .context = 256, .width = 256, .heads = 8, .layers = 6};
-  GptGraph<> const graph{gpt};
+  GptGraph const graph{gpt};
   SearchTask const search{.machine = dgx_a100(),
                           .batch_per_worker = 8,
                           .samples = 8,

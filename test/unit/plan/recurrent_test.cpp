@@ -81,14 +81,14 @@ struct Translates : models::Gnmt<32'000, 1024, 4> {};
 struct Predicts : models::BigLstm<793'470, 8192, 1024, 2, Stateful, RowGradient> {};
 
 TEST_CASE("graphs of sizes are those of the types") {
-  test::check_same(GnmtGraph<>{{}}.view(), graph<Translates>);
-  test::check_same(GnmtGraph<>{{40, 16, 2, 7}}.view(), graph<models::Gnmt<40, 16, 2, 7>>);
-  test::check_same(BigLstmGraph<>{{}}.view(), graph<Predicts>);
-  BigLstmGraph<> const small{{.vocabulary = 90, .states = 12, .projection = 6, .sampled = 30}};
+  test::check_same(GnmtGraph{{}}.view(), graph<Translates>);
+  test::check_same(GnmtGraph{{40, 16, 2, 7}}.view(), graph<models::Gnmt<40, 16, 2, 7>>);
+  test::check_same(BigLstmGraph{{}}.view(), graph<Predicts>);
+  BigLstmGraph const small{{.vocabulary = 90, .states = 12, .projection = 6, .sampled = 30}};
   test::check_same(small.view(),
                    graph<models::BigLstm<90, 12, 6, 2, Sampled<30>, Stateful, RowGradient>>);
-  CHECK_THROWS_AS(GnmtGraph<>({.layers = 1}), ContractError);
-  CHECK_THROWS_AS(BigLstmGraph<>({.vocabulary = 8192}), ContractError);
+  CHECK_THROWS_AS(GnmtGraph({.layers = 1}), ContractError);
+  CHECK_THROWS_AS(BigLstmGraph({.vocabulary = 8192}), ContractError);
 }
 
 /// The steps of workers of one and two V100.

@@ -14,7 +14,7 @@ using namespace tandem;
 
 // On nodes of one device, whose links pass so many bytes a second.
 SearchTask task_on(double bandwidth, bool wide) {
-  static GptGraph<> const gpt{
+  static GptGraph const gpt{
       {.vocabulary = 1000, .context = 128, .width = 512, .heads = 8, .layers = 12}};
   SearchTask task{.machine = dgx1_v100(),
                   .batch_per_worker = 16,

@@ -208,7 +208,7 @@ TEST_CASE("on several nodes each two devices have the link between them") {
     }
     auto const ordered = [&](bool one_port) {
       detail::PlacedLinks const links = detail::placed_links(machine, 4, one_port);
-      return detail::OrderedStep<>{graph, links}.step(device);
+      return detail::OrderedStep{graph, links}.step(device);
     };
     CHECK(ordered(false) ==
           doctest::Approx(simulate_placement(machine, graph, network_order(graph, device), 4,

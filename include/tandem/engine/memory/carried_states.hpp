@@ -20,6 +20,7 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/ops/verbs.hpp>
+#include <tandem/strategy/memory/buffer_sizes.hpp>
 
 namespace tandem {
 

@@ -37,7 +37,6 @@ TANDEM_ONCE TANDEM_COLD MemoryPlan plan_memory(GraphView graph, std::vector<OpNe
 namespace tandem::detail {
 
 /// Fills MemoryPlan::waits. @pre all else of @p plan is there
-template <class = void>
 class SendWaits {
  public:
   SendWaits(GraphView graph, PlanTask const& task, MemoryPlan& plan)
@@ -138,9 +137,9 @@ namespace tandem {
 TANDEM_ONCE MemoryPlan plan_memory(GraphView graph, std::vector<OpNeeds> const& needs,
                                    PlanTask const& task) {
   MemoryPlan plan;
-  detail::ValuePlanner<>{graph, needs, task, plan}.place();
+  detail::ValuePlanner{graph, needs, task, plan}.place();
   detail::place_gradients(graph, needs, task, plan);
-  detail::SendWaits<>{graph, task, plan}.find();
+  detail::SendWaits{graph, task, plan}.find();
   return plan;
 }
 

@@ -12,7 +12,6 @@
 /// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
 /// where no value of that is computed again.
 
-#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -21,8 +20,6 @@
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/schedule/table/action.hpp>
-#include <tandem/strategy/memory/buffer_sizes.hpp>
-#include <tandem/strategy/memory/first_fit.hpp>
 
 namespace tandem {
 
@@ -96,8 +93,20 @@ constexpr MemoryRegion saved_region(Node const& node, int segment) {
                                : MemoryRegion::transient;
 }
 
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+#include <algorithm>
+
+#include <tandem/strategy/memory/buffer_sizes.hpp>
+#include <tandem/strategy/memory/first_fit.hpp>
+
+namespace tandem::detail {
+
 /// Places values, and what ops save.
-template <class = void>
 class ValuePlanner {
  public:
   ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
@@ -304,6 +313,6 @@ class ValuePlanner {
   MemoryPlan& plan_;
 };
 
-}  // namespace detail
+}  // namespace tandem::detail
 
-}  // namespace tandem
+#endif

@@ -38,7 +38,7 @@ TANDEM_ONCE [[nodiscard]] FileBytes read_whole_file(std::string const& path);
 namespace tandem::detail {
 
 TANDEM_ONCE FileBytes read_whole_file(std::string const& path) {
-  InputFile<> file{path, Pipes::refuse};
+  InputFile file{path, Pipes::refuse};
   FileBytes result{.bytes = nullptr, .size = file.size()};
   result.bytes.reset(new (std::nothrow) std::byte[result.size]);
   if (result.bytes == nullptr) {

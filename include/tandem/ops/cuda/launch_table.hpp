@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/kernels/cuda/attention_chunks.hpp>
 #include <tandem/ops/cuda/launch_sizes.hpp>
@@ -381,25 +382,11 @@ void each_launch_row(std::string_view layer, F const& f) {
 }
 
 /// Whether an op has lines; if not, nothing is known of what it queues.
-template <class = void>  // compiled where it is called, not by every include
-bool has_launches(std::string_view layer) {
-  bool has = false;
-  each_launch_row(layer, [&](LaunchRow const&) { has = true; });
-  return has;
-}
+TANDEM_ONCE bool has_launches(std::string_view layer);
 
 /// What transform.cuh takes in place of @p kernel for so many bytes of one.
-template <class = void>
-std::string_view transform_kernel(std::string_view kernel, double written, LaunchSizes const& s) {
-  if (!kernel.starts_with("map_kernel:") || kernel.ends_with("Body")) {
-    return kernel;
-  }
-  bool const sum = kernel.ends_with(":Plus");
-  int const element = sum || kernel.ends_with(":AsItIs") ? s.master : s.scalar;
-  int const smallest = sum && s.node.layer == LayerKind::linear ? s.master : s.scalar;
-  bool const packs = static_cast<std::int64_t>(written / element) % (16 / smallest) == 0;
-  return packs && written >= (1 << 20) ? "cub::DeviceTransform::Transform" : kernel;
-}
+TANDEM_ONCE std::string_view transform_kernel(std::string_view kernel, double written,
+                                              LaunchSizes const& s);
 
 /// f(Launch) for what a pass of a node queues.
 template <class F>
@@ -419,3 +406,29 @@ void each_launch(LaunchSizes const& sizes, KernelPass pass, F const& f) {
 }
 
 }  // namespace tandem::cuda
+
+#if TANDEM_BODIES
+
+namespace tandem::cuda {
+
+TANDEM_ONCE bool has_launches(std::string_view layer) {
+  bool has = false;
+  each_launch_row(layer, [&](LaunchRow const&) { has = true; });
+  return has;
+}
+
+TANDEM_ONCE std::string_view transform_kernel(std::string_view kernel, double written,
+                                              LaunchSizes const& s) {
+  if (!kernel.starts_with("map_kernel:") || kernel.ends_with("Body")) {
+    return kernel;
+  }
+  bool const sum = kernel.ends_with(":Plus");
+  int const element = sum || kernel.ends_with(":AsItIs") ? s.master : s.scalar;
+  int const smallest = sum && s.node.layer == LayerKind::linear ? s.master : s.scalar;
+  bool const packs = static_cast<std::int64_t>(written / element) % (16 / smallest) == 0;
+  return packs && written >= (1 << 20) ? "cub::DeviceTransform::Transform" : kernel;
+}
+
+}  // namespace tandem::cuda
+
+#endif

@@ -5,13 +5,11 @@
 /// UpdateRuns as two flat tables that a device can keep: the settings of each run, and the runs cut
 /// into chunks of equal work, so that one launch updates all parameters.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <variant>
 #include <vector>
 
-#include <tandem/core/contract.hpp>
+#include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/update_chunk.hpp>
 #include <tandem/optim/clip_sets.hpp>
 #include <tandem/optim/optimizer.hpp>
@@ -35,7 +33,65 @@ struct RunSettings {
   std::int64_t parameter_lag = 0;  ///< and these themselves, where a rank has a part of them
 };
 
-namespace detail {
+/// The settings of each run, by the run's index.
+/// @param parts  what runs_within() has made of them, where the states of these alone are there:
+///               one of each run at most; none: all are
+TANDEM_ONCE TANDEM_COLD std::vector<RunSettings> run_settings(
+    std::vector<UpdateRun> const& runs, Optimizer const& optimizer,
+    std::vector<UpdateRun> const& parts = {});
+
+/// The runs that are not frozen in chunks of at most @p chunk parameters, in order; those whose
+/// gradients are GradientRows have none.
+/// @pre 1 <= chunk < 2^31
+TANDEM_ONCE TANDEM_COLD std::vector<cuda::UpdateChunk> update_chunks(
+    std::vector<UpdateRun> const& runs, std::int64_t chunk);
+
+/// The chunks of what runs_within() has made of @p runs, each with the index of its run.
+TANDEM_ONCE TANDEM_COLD std::vector<cuda::UpdateChunk> part_chunks(
+    std::vector<UpdateRun> const& runs, std::vector<UpdateRun> const& parts, std::int64_t chunk);
+
+/// A parameter whose gradient is GradientRows.
+struct RowRun {
+  std::int32_t run = 0;
+  int parameter = 0;             ///< of the network
+  int rows = 0;                  ///< of UpdateRun
+  std::int64_t begin = 0;        ///< likewise
+  std::int64_t first_chunk = 0;  ///< in tables of a number a chunk: behind all others
+  std::int64_t chunks = 0;
+};
+
+/// The parameters with GradientRows among the runs that are not frozen, in order.
+/// @pre as of update_chunks
+TANDEM_ONCE TANDEM_COLD std::vector<RowRun> row_runs(std::vector<UpdateRun> const& runs,
+                                                     std::int64_t chunk);
+
+/// For each of the network's @p all parameters: which of update_chunks(parameters, chunk), or of
+/// the chunks of row_runs, count in the norm of the gradient. None of a statistic, of what is
+/// frozen or counted elsewhere, or of a parameter that is not among @p parameters.
+/// @param parameters  a run each
+/// @pre 1 <= chunk < 2^31
+TANDEM_ONCE TANDEM_COLD std::vector<cuda::ChunkRange> chunk_ranges(
+    std::vector<UpdateRun> const& parameters, std::int64_t chunk, int all);
+
+/// Which of update_chunks(runs, chunk) are each run's, in the first of two tables of a number a
+/// chunk, and behind them the same in the second.
+/// @pre 1 <= chunk < 2^31
+TANDEM_ONCE TANDEM_COLD std::vector<cuda::ChunkRange> norm_ranges(
+    std::vector<UpdateRun> const& runs, std::int64_t chunk);
+
+/// The sets' rows; none where every row would be the same.
+TANDEM_ONCE TANDEM_COLD std::vector<cuda::ClipRow> clip_rows(ClipSets const& sets);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+#include <algorithm>
+#include <variant>
+
+#include <tandem/core/contract.hpp>
+
+namespace tandem::detail {
 
 /// f(index of its run, part) of each of @p parts, which runs_within() has made of @p runs.
 template <class F>
@@ -50,15 +106,29 @@ void each_part(std::vector<UpdateRun> const& runs, std::vector<UpdateRun> const&
   }
 }
 
-}  // namespace detail
+/// Chunks of a run in tables of a number a chunk.
+TANDEM_ONCE std::int64_t chunks_of(UpdateRun const& run, std::int64_t chunk) {
+  return run.frozen ? 0 : (run.end - run.begin + chunk - 1) / chunk;
+}
 
-/// The settings of each run, by the run's index.
-/// @param parts  what runs_within() has made of them, where the states of these alone are there:
-///               one of each run at most; none: all are
-template <class = void>  // compiled where it is called, not by every include
-std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
-                                      Optimizer const& optimizer,
-                                      std::vector<UpdateRun> const& parts = {}) {
+TANDEM_ONCE void add_chunks(UpdateRun const& part, std::size_t run, std::int64_t chunk,
+                            std::vector<cuda::UpdateChunk>& chunks) {
+  expects(chunk >= 1 && chunk <= INT32_MAX, "update_chunks: give a chunk of 1 to 2^31 - 1");
+  bool const has_none = part.frozen || part.rows >= 0;
+  for (std::int64_t at = part.begin; at < part.end && !has_none; at += chunk) {
+    chunks.push_back({.begin = at,
+                      .count = static_cast<std::int32_t>(std::min(chunk, part.end - at)),
+                      .run = static_cast<std::int32_t>(run)});
+  }
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
+                                                  Optimizer const& optimizer,
+                                                  std::vector<UpdateRun> const& parts) {
   float const decay = std::visit([](auto const& o) { return o.weight_decay; }, optimizer);
   std::vector<RunSettings> settings;
   for (UpdateRun const& run : runs) {
@@ -76,38 +146,8 @@ std::vector<RunSettings> run_settings(std::vector<UpdateRun> const& runs,
   return settings;
 }
 
-namespace detail {
-
-/// Those of a run in tables of a number a chunk.
-template <class = void>
-std::int64_t chunks_of(UpdateRun const& run, std::int64_t chunk) {
-  return run.frozen ? 0 : (run.end - run.begin + chunk - 1) / chunk;
-}
-
-}  // namespace detail
-
-namespace detail {
-
-template <class = void>
-void add_chunks(UpdateRun const& part, std::size_t run, std::int64_t chunk,
-                std::vector<cuda::UpdateChunk>& chunks) {
-  expects(chunk >= 1 && chunk <= INT32_MAX, "update_chunks: give a chunk of 1 to 2^31 - 1");
-  bool const has_none = part.frozen || part.rows >= 0;
-  for (std::int64_t at = part.begin; at < part.end && !has_none; at += chunk) {
-    chunks.push_back({.begin = at,
-                      .count = static_cast<std::int32_t>(std::min(chunk, part.end - at)),
-                      .run = static_cast<std::int32_t>(run)});
-  }
-}
-
-}  // namespace detail
-
-/// The runs that are not frozen in chunks of at most @p chunk parameters, in order; those whose
-/// gradients are GradientRows have none.
-/// @pre 1 <= chunk < 2^31
-template <class = void>
-std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
-                                             std::int64_t chunk) {
+TANDEM_ONCE std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
+                                                         std::int64_t chunk) {
   std::vector<cuda::UpdateChunk> chunks;
   for (std::size_t r = 0; r < runs.size(); ++r) {
     detail::add_chunks(runs[r], r, chunk, chunks);
@@ -115,11 +155,9 @@ std::vector<cuda::UpdateChunk> update_chunks(std::vector<UpdateRun> const& runs,
   return chunks;
 }
 
-/// The same of what runs_within() has made of @p runs, each with the index of its run.
-template <class = void>
-std::vector<cuda::UpdateChunk> part_chunks(std::vector<UpdateRun> const& runs,
-                                           std::vector<UpdateRun> const& parts,
-                                           std::int64_t chunk) {
+TANDEM_ONCE std::vector<cuda::UpdateChunk> part_chunks(std::vector<UpdateRun> const& runs,
+                                                       std::vector<UpdateRun> const& parts,
+                                                       std::int64_t chunk) {
   std::vector<cuda::UpdateChunk> chunks;
   detail::each_part(runs, parts, [&](std::size_t run, UpdateRun const& part) {
     detail::add_chunks(part, run, chunk, chunks);
@@ -127,20 +165,7 @@ std::vector<cuda::UpdateChunk> part_chunks(std::vector<UpdateRun> const& runs,
   return chunks;
 }
 
-/// A parameter whose gradient is GradientRows.
-struct RowRun {
-  std::int32_t run = 0;
-  int parameter = 0;             ///< of the network
-  int rows = 0;                  ///< of UpdateRun
-  std::int64_t begin = 0;        ///< likewise
-  std::int64_t first_chunk = 0;  ///< in tables of a number a chunk: behind all others
-  std::int64_t chunks = 0;
-};
-
-/// Of the runs that are not frozen, in order.
-/// @pre as of update_chunks
-template <class = void>
-std::vector<RowRun> row_runs(std::vector<UpdateRun> const& runs, std::int64_t chunk) {
+TANDEM_ONCE std::vector<RowRun> row_runs(std::vector<UpdateRun> const& runs, std::int64_t chunk) {
   std::vector<RowRun> rows;
   auto next = static_cast<std::int64_t>(update_chunks(runs, chunk).size());
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -158,14 +183,8 @@ std::vector<RowRun> row_runs(std::vector<UpdateRun> const& runs, std::int64_t ch
   return rows;
 }
 
-/// For each of the network's @p all parameters: which of update_chunks(parameters, chunk), or of
-/// the chunks of row_runs, count in the norm of the gradient. None of a statistic, of what is
-/// frozen or counted elsewhere, or of a parameter that is not among @p parameters.
-/// @param parameters  a run each
-/// @pre 1 <= chunk < 2^31
-template <class = void>
-std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& parameters,
-                                           std::int64_t chunk, int all) {
+TANDEM_ONCE std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& parameters,
+                                                       std::int64_t chunk, int all) {
   std::vector<cuda::ChunkRange> ranges(static_cast<std::size_t>(all));
   std::int32_t next = 0;
   for (bool const rows : {false, true}) {
@@ -183,11 +202,8 @@ std::vector<cuda::ChunkRange> chunk_ranges(std::vector<UpdateRun> const& paramet
   return ranges;
 }
 
-/// Which of update_chunks(runs, chunk) are each run's, in the first of two tables of a number a
-/// chunk, and behind them the same in the second.
-/// @pre 1 <= chunk < 2^31
-template <class = void>
-std::vector<cuda::ChunkRange> norm_ranges(std::vector<UpdateRun> const& runs, std::int64_t chunk) {
+TANDEM_ONCE std::vector<cuda::ChunkRange> norm_ranges(std::vector<UpdateRun> const& runs,
+                                                      std::int64_t chunk) {
   std::vector<cuda::ChunkRange> ranges;
   std::int32_t next = 0;
   for (UpdateRun const& r : runs) {
@@ -201,9 +217,7 @@ std::vector<cuda::ChunkRange> norm_ranges(std::vector<UpdateRun> const& runs, st
   return ranges;
 }
 
-/// The sets' rows; none where every row would be the same.
-template <class = void>
-std::vector<cuda::ClipRow> clip_rows(ClipSets const& sets) {
+TANDEM_ONCE std::vector<cuda::ClipRow> clip_rows(ClipSets const& sets) {
   std::vector<cuda::ClipRow> rows;
   bool alike = true;
   for (std::size_t p = 0; p < sets.set.size(); ++p) {
@@ -214,3 +228,5 @@ std::vector<cuda::ClipRow> clip_rows(ClipSets const& sets) {
 }
 
 }  // namespace tandem
+
+#endif

@@ -80,7 +80,7 @@ namespace tandem::detail {
 
 TANDEM_ONCE void settle(CostGraph const& graph, PlacedLinks const& links, std::vector<int>& device,
                         SettleLimit limit, PlacementTask const& memory) {
-  OrderedStep<> ordered{graph, links};
+  OrderedStep ordered{graph, links};
   double best = ordered.step(device);
   bool goes_on = true;
   auto const move = [&](std::vector<int> const& group, int which) {
@@ -131,7 +131,7 @@ TANDEM_ONCE std::vector<int> place_ordered(CostGraph const& graph, PlacementTask
   detail::SettleLimit const limit{seconds};
   detail::settle(graph, links, start, detail::SettleLimit{seconds / 2}, task);
   detail::settle(graph, links, other, limit, task);
-  detail::OrderedStep<> ordered{graph, links};
+  detail::OrderedStep ordered{graph, links};
   return other_fits && ordered.step(other) < ordered.step(start) ? other : start;
 }
 

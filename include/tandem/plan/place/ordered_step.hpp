@@ -37,37 +37,12 @@ TANDEM_ONCE PlacedLinks placed_links(Machine const& machine, int devices, bool o
 
 /// Placed steps in the network's order: a device computes one pass at a time, a link and direction
 /// carries one tensor at a time, in the order in which they are made. Cost: O(V devices + E).
-template <class = void>
 class OrderedStep {
  public:
-  OrderedStep(CostGraph const& graph, PlacedLinks links)
-      : graph_{graph},
-        links_{std::move(links)},
-        neighbours_{graph},
-        free_(static_cast<std::size_t>(links_.devices)),
-        out_(free_.size()),
-        in_(free_.size()),
-        link_(free_.size() * free_.size()),
-        there_(graph.node.size() * free_.size()),
-        waits_(there_.size()) {}
+  TANDEM_ONCE OrderedStep(CostGraph const& graph, PlacedLinks links);
 
   /// Seconds from the first forward to the last backward, if node i runs on placed[i].
-  double step(std::vector<int> const& placed) {
-    placed_ = placed.data();
-    std::fill(free_.begin(), free_.end(), 0);
-    std::fill(link_.begin(), link_.end(), 0);
-    std::fill(out_.begin(), out_.end(), 0);
-    std::fill(in_.begin(), in_.end(), 0);
-    std::fill(there_.begin(), there_.end(), -1);
-    for (int n = 0; n < graph_.nodes(); ++n) {
-      go_forward(n);
-    }
-    std::fill(there_.begin(), there_.end(), -1);
-    for (int n = graph_.nodes() - 1; n >= 0; --n) {
-      go_backward(n);
-    }
-    return *std::max_element(free_.begin(), free_.end());
-  }
+  TANDEM_ONCE double step(std::vector<int> const& placed);
 
  private:
   [[nodiscard]] int device(int node) const { return placed_[node]; }
@@ -79,47 +54,12 @@ class OrderedStep {
   }
 
   // From when on a tensor of a node that is made now is on another device.
-  double send(int n, int from, int to, double now) {
-    double& out = out_[static_cast<std::size_t>(from)];
-    double& in = in_[static_cast<std::size_t>(to)];
-    double& link = link_[at(from, to)];
-    double const free = links_.one_port ? std::max({link, out, in}) : link;
-    link = std::max(free, now) +
-           links_.speed[at(from, to)].seconds(static_cast<double>(node(n).output_bytes));
-    out = in = link;
-    return link;
-  }
+  TANDEM_ONCE double send(int n, int from, int to, double now);
 
-  void go_forward(int n) {
-    int const own = device(n);
-    double& now = free_[static_cast<std::size_t>(own)];
-    for (int const source : neighbours_.sources(n)) {
-      now = std::max(now, there_[at(source, own)]);
-      ++waits_[at(source, own)];
-    }
-    now += node(n).forward;
-    there_[at(n, own)] = now;
-    for (int const reader : neighbours_.readers(n)) {
-      double& there = there_[at(n, device(reader))];
-      there = there < 0 ? send(n, own, device(reader), now) : there;
-    }
-  }
+  TANDEM_ONCE void go_forward(int n);
 
   // there_ says here when a device's part of the gradient of a node's output is at the node.
-  void go_backward(int n) {
-    int const own = device(n);
-    double& now = free_[static_cast<std::size_t>(own)];
-    for (int d = 0; d < links_.devices; ++d) {
-      now = std::max(now, there_[at(n, d)]);
-    }
-    now += node(n).backward;
-    for (int const source : neighbours_.sources(n)) {
-      if (--waits_[at(source, own)] == 0) {  // the last of its readers here
-        int const to = device(source);
-        there_[at(source, own)] = to == own ? now : send(source, own, to, now);
-      }
-    }
-  }
+  TANDEM_ONCE void go_backward(int n);
 
   CostGraph const& graph_;
   PlacedLinks links_;
@@ -163,6 +103,75 @@ TANDEM_ONCE PlacedLinks placed_links(Machine const& machine, int devices, bool o
   return links;
 }
 
+TANDEM_ONCE OrderedStep::OrderedStep(CostGraph const& graph, PlacedLinks links)
+    : graph_{graph},
+      links_{std::move(links)},
+      neighbours_{graph},
+      free_(static_cast<std::size_t>(links_.devices)),
+      out_(free_.size()),
+      in_(free_.size()),
+      link_(free_.size() * free_.size()),
+      there_(graph.node.size() * free_.size()),
+      waits_(there_.size()) {}
+
+TANDEM_ONCE double OrderedStep::step(std::vector<int> const& placed) {
+  placed_ = placed.data();
+  std::fill(free_.begin(), free_.end(), 0);
+  std::fill(link_.begin(), link_.end(), 0);
+  std::fill(out_.begin(), out_.end(), 0);
+  std::fill(in_.begin(), in_.end(), 0);
+  std::fill(there_.begin(), there_.end(), -1);
+  for (int n = 0; n < graph_.nodes(); ++n) {
+    go_forward(n);
+  }
+  std::fill(there_.begin(), there_.end(), -1);
+  for (int n = graph_.nodes() - 1; n >= 0; --n) {
+    go_backward(n);
+  }
+  return *std::max_element(free_.begin(), free_.end());
+}
+
+TANDEM_ONCE double OrderedStep::send(int n, int from, int to, double now) {
+  double& out = out_[static_cast<std::size_t>(from)];
+  double& in = in_[static_cast<std::size_t>(to)];
+  double& link = link_[at(from, to)];
+  double const free = links_.one_port ? std::max({link, out, in}) : link;
+  link = std::max(free, now) +
+         links_.speed[at(from, to)].seconds(static_cast<double>(node(n).output_bytes));
+  out = in = link;
+  return link;
+}
+
+TANDEM_ONCE void OrderedStep::go_forward(int n) {
+  int const own = device(n);
+  double& now = free_[static_cast<std::size_t>(own)];
+  for (int const source : neighbours_.sources(n)) {
+    now = std::max(now, there_[at(source, own)]);
+    ++waits_[at(source, own)];
+  }
+  now += node(n).forward;
+  there_[at(n, own)] = now;
+  for (int const reader : neighbours_.readers(n)) {
+    double& there = there_[at(n, device(reader))];
+    there = there < 0 ? send(n, own, device(reader), now) : there;
+  }
+}
+
+TANDEM_ONCE void OrderedStep::go_backward(int n) {
+  int const own = device(n);
+  double& now = free_[static_cast<std::size_t>(own)];
+  for (int d = 0; d < links_.devices; ++d) {
+    now = std::max(now, there_[at(n, d)]);
+  }
+  now += node(n).backward;
+  for (int const source : neighbours_.sources(n)) {
+    if (--waits_[at(source, own)] == 0) {  // the last of its readers here
+      int const to = device(source);
+      there_[at(source, own)] = to == own ? now : send(source, own, to, now);
+    }
+  }
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -171,7 +180,7 @@ TANDEM_ONCE double ordered_step(CostGraph const& graph, PlacementTask const& tas
                                 std::vector<int> const& device) {
   detail::check_placement_task(graph, task);
   detail::check_devices(graph, task, device);
-  return detail::OrderedStep<>{graph, detail::placed_links(task)}.step(device);
+  return detail::OrderedStep{graph, detail::placed_links(task)}.step(device);
 }
 
 }  // namespace tandem

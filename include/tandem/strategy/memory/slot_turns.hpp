@@ -22,24 +22,7 @@ enum class PassDirection : int { forward = -1, backward = 1 };
 class SlotTurns {
  public:
   /// @param segment  of each node: its run that is computed again together, or -1; outlives this
-  template <class = void>
-  TANDEM_COLD SlotTurns(GraphView graph, LayoutView const& layout, int const* segment)
-      : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
-        segment_{segment},
-        first_(stage_.size(), none),
-        last_(stage_.size(), none) {
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      int const bucket =
-          node.parameters > 0 ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
-      bucket_of_.push_back(bucket);
-      if (bucket != none) {
-        auto const b = static_cast<std::size_t>(bucket);
-        first_[b] = first_[b] == none ? n : first_[b];
-        last_[b] = n;
-      }
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD SlotTurns(GraphView graph, LayoutView const& layout, int const* segment);
 
   /// A pass begins: its first bucket is not the one before's neighbour.
   void begin_pass() { used_ = none; }
@@ -95,6 +78,24 @@ class SlotTurns {
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE SlotTurns::SlotTurns(GraphView graph, LayoutView const& layout, int const* segment)
+    : stage_{layout.bucket_stage, layout.bucket_stage + layout.buckets},
+      segment_{segment},
+      first_(stage_.size(), none),
+      last_(stage_.size(), none) {
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    int const bucket =
+        node.parameters > 0 ? bucket_of(layout, layout.offset[node.first_parameter]) : none;
+    bucket_of_.push_back(bucket);
+    if (bucket != none) {
+      auto const b = static_cast<std::size_t>(bucket);
+      first_[b] = first_[b] == none ? n : first_[b];
+      last_[b] = n;
+    }
+  }
+}
 
 TANDEM_ONCE bool SlotTurns::are_of_one_run(int bucket, int other) const {
   auto const run = [this](std::vector<int> const& node, int of) {

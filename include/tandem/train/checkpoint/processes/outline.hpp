@@ -82,7 +82,7 @@ TANDEM_ONCE CheckpointStart start_of(std::string_view text);
 TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStart const& start);
 
 /// Holds a whole file against its CRC-32C. @returns its bytes
-TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile& file,
                                    FileStart const& noted);
 
 /// Reads the tensors @p which, in the order of their places, and holds them against their
@@ -110,7 +110,7 @@ TANDEM_ONCE bool is_of_position(TensorView const& tensor) {
 }
 
 TANDEM_ONCE FileStart read_file_start(std::string const& path, std::string name) {
-  InputFile<> file{path, Pipes::refuse};
+  InputFile file{path, Pipes::refuse};
   FileStart start{.name = std::move(name), .bytes = file.size()};
   auto const read = [&](std::uint64_t bytes) {
     start.header.resize(static_cast<std::size_t>(std::min(bytes, start.bytes)));
@@ -215,7 +215,7 @@ TANDEM_ONCE CheckpointOutline outline_of(std::string const& path, CheckpointStar
   return outline;
 }
 
-TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile<>& file,
+TANDEM_ONCE std::int64_t check_sum(std::string const& path, InputFile& file,
                                    FileStart const& noted) {
   constexpr std::uint64_t piece = std::uint64_t{1} << 20;
   std::vector<std::uint8_t> some(static_cast<std::size_t>(std::min(piece, noted.bytes)));
@@ -239,7 +239,7 @@ TANDEM_ONCE void read_places(CheckpointStart const& start, CheckpointOutline con
     return place(a).file != place(b).file ? place(a).file < place(b).file
                                           : place(a).begin < place(b).begin;
   });
-  std::optional<InputFile<>> file;
+  std::optional<InputFile> file;
   bool summed = false;
   for (std::size_t at = 0; at < which.size(); ++at) {
     TensorPlace const& own = place(which[at]);
