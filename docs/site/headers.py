@@ -111,7 +111,7 @@ def tidy(code):
     """A declaration as it is shown: without attributes, and as far to the left as may be."""
     code = re.sub(r"\[\[nodiscard\]\]\s*|TANDEM_COLD\s+|TANDEM_HOST_DEVICE\s+|(?<!\w)inline\s+", "", code)
     code = re.sub(r"\s*//(?!/<).*", "", code).strip("\n")
-    code = re.sub(r"^(template <class = void>|TANDEM_ONCE)\s*", "", code.strip())
+    code = re.sub(r"^TANDEM_ONCE\s*", "", code.strip())
     lines = code.splitlines() or [""]
     indents = [len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()]
     least = min(indents, default=0)

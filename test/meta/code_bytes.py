@@ -34,7 +34,7 @@ def depends_on(name):
         return "network and strategy"
     if strategy or network:
         return "the network or the strategy"
-    if re.search(r"tandem::[\w:~]*<", name.replace("<void>", "")):
+    if re.search(r"tandem::[\w:~]*<", name):
         return "an element's type, a backend or a data set"
     return "nothing"
 

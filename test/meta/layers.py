@@ -48,8 +48,9 @@ LONG = 300  # lines: is it one idea?
 # reached from one of ROOT_HEADERS.
 OPTIONAL = r"(^|/)(cuda|cublaslt|cudnn|nccl|mpi|onednn|testing)(/|\.hpp$|_)"
 
-# What a library may not do to its program; (pattern, name, paths that may).
+# What a library may not do to its program, and a trick where TANDEM_ONCE or inline says it; (pattern, name, paths that may).
 FORBIDDEN = [
+    (r"\btemplate\s*<\s*class\s*=\s*void\s*>", "template <class = void>", ""),
     (r"(?<![\w.>:])(?:(?:std)?::)?(?:exit|quick_exit|_Exit)\s*\(", "exit", r"core/stall"),
     (r"\bstd::abort\b|(?<!\w)::abort\b", "abort", ""),
     (r"(?<!\w)v?f?printf\s*\(|(?<!\w)(?:puts|fputs|putchar)\s*\(", "printf", r"train/progress|train/elastic/run|runtime/cuda/error"),

@@ -208,6 +208,10 @@ class Layers(Tree):
         self.accepts("inline void f() { group.abort(); std::snprintf(b, 1, \"\"); on_exit(); }\n")
         self.accepts("inline void f() { std::fprintf(stderr, \"\"); }\n", "train/progress.hpp")
 
+    def test_no_templates_to_be_lazy(self):
+        self.refuses("template <class = void> has no place in include/", "template <class = void>\nvoid f() {}\n")
+        self.accepts("template <class T = void>\nstruct A {};\ntemplate <class, class = void>\nstruct B {};\n")
+
     def test_umbrella_reaches_all(self):
         self.header("core/b.hpp", "")
         self.header("core/c.hpp", "")
