@@ -184,9 +184,9 @@ TEST_CASE("the account of logits that are made again, and of words that GPUs sha
   };
   std::vector<std::string> const exact{"cublasLtMatmul"};
   check_devices<Pieces, SingleDevice<Microbatches<2>>, Fp32>({.batch = 4}, exact, step);
-  using Shared = TensorParallel<2, Microbatches<2>, SplitInputs<0>, SplitOutputs<2>>;
-  check_devices<Pieces, Shared, Fp32>({.batch = 4}, exact, step);
-  check_devices<Pieces, Shared, Bf16>({.batch = 4, .clips = true}, exact, step);
+  using InTwo = TensorParallel<2, Microbatches<2>, SplitInputs<0>, SplitOutputs<2>>;
+  check_devices<Pieces, InTwo, Fp32>({.batch = 4}, exact, step);
+  check_devices<Pieces, InTwo, Bf16>({.batch = 4, .clips = true}, exact, step);
 }
 
 TEST_CASE("the account of layers that GPUs share, and of what they add") {
