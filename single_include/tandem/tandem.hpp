@@ -17478,11 +17478,26 @@ enum class OpWay {
   exchange,  ///< of pixels: two calls, between which the engine sends what there is to send
 };
 
-/// What is called of the ops of one type: no more is compiled.
+/// Gradients that a backward pass of an op computes; of the ops of one type no others are compiled.
+enum class Wanted : unsigned char { nothing, input, weight, both };
+constexpr Wanted operator&(Wanted a, Wanted b) {
+  return static_cast<Wanted>(static_cast<int>(a) & static_cast<int>(b));
+}
+constexpr Wanted operator|(Wanted a, Wanted b) {
+  return static_cast<Wanted>(static_cast<int>(a) | static_cast<int>(b));
+}
+constexpr bool has(Wanted wanted, Wanted one) { return (wanted & one) == one; }
+/// @param gives_input  see gives_input_gradient()
+constexpr Wanted wanted_of(Node const& node, bool gives_input) {
+  bool const trains = node.needs_gradient && node.parameters > 0 && !node.frozen;
+  return (gives_input ? Wanted::input : Wanted::nothing) |
+         (trains ? Wanted::weight : Wanted::nothing);
+}
+
+/// How the ops of one type are called.
 struct OpCalls {
   OpWay way = OpWay::whole;
-  bool input_gradient = false;
-  bool weight_gradient = false;
+  Wanted wanted = Wanted::nothing;
 };
 
 /// The op of one node, made for its largest microbatch.
@@ -17501,11 +17516,9 @@ class PreparedOp {
 
   [[nodiscard]] virtual OpNeeds needs() = 0;
   virtual void forward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass) = 0;
-  virtual void input_gradient(Host& host, OperandsOf<Backend> const& operands,
-                              PassType const& pass) = 0;
-  virtual void weight_gradient(Host& host, OperandsOf<Backend> const& operands,
-                               PassType const& pass) = 0;
-  virtual void both_gradients(OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  /// The input gradient, then the weight gradient, or both at once. @pre some is wanted
+  virtual void backward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass,
+                        Wanted wanted) = 0;
   virtual void pack(OperandsOf<Backend> const& operands, Device& device) = 0;
 
   bool const gives_both;  ///< see JointOp
@@ -17567,8 +17580,7 @@ class OpOf final : public PreparedOp<Backend> {
   using typename Base::PassType;
   using Own = OperandsOf<Backend>;
   static constexpr OpWay way = Calls.way;
-  static constexpr bool joint = Calls.input_gradient && Calls.weight_gradient &&
-                                way == OpWay::whole &&
+  static constexpr bool joint = Calls.wanted == Wanted::both && way == OpWay::whole &&
                                 requires(O & op, Own const& own, PassType const& pass) {
     op.both_gradients(own, pass);
   };
@@ -17596,31 +17608,21 @@ class OpOf final : public PreparedOp<Backend> {
       op_.forward(own, pass);
     }
   }
-  void input_gradient(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (!Calls.input_gradient) {
-      return;
-    } else if constexpr (way == OpWay::exchange) {
-      op_.begin_input_gradient(own, pass);
-      host.exchange_tiles(op_.messages());
-      op_.finish_input_gradient(own, pass);
-    } else if constexpr (way == OpWay::phased) {
-      phases(host, own, pass)(typename O::InputGradientPhases{});
-    } else {
-      op_.input_gradient(own, pass);
-    }
-  }
-  void weight_gradient(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (!Calls.weight_gradient) {
-      return;
-    } else if constexpr (way == OpWay::phased) {
-      phases(host, own, pass)(typename O::WeightGradientPhases{});
-    } else {
-      op_.weight_gradient(own, pass);
-    }
-  }
-  void both_gradients(Own const& own, PassType const& pass) override {
+  void backward(Host& host, Own const& own, PassType const& pass, Wanted wanted) override {
     if constexpr (joint) {
-      op_.both_gradients(own, pass);
+      if (wanted == Wanted::both) {
+        return op_.both_gradients(own, pass);
+      }
+    }
+    if constexpr (has(Calls.wanted, Wanted::input)) {
+      if (Calls.wanted == Wanted::input || wanted != Wanted::weight) {
+        input_gradient(host, own, pass);
+      }
+    }
+    if constexpr (has(Calls.wanted, Wanted::weight)) {
+      if (Calls.wanted == Wanted::weight || wanted != Wanted::input) {
+        weight_gradient(host, own, pass);
+      }
     }
   }
   void pack(Own const& own, Device& device) override {
@@ -17638,11 +17640,33 @@ class OpOf final : public PreparedOp<Backend> {
       return O{setup};
     }
   }
+  void input_gradient([[maybe_unused]] Host& host, Own const& own, PassType const& pass) {
+    if constexpr (way == OpWay::exchange) {
+      op_.begin_input_gradient(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_input_gradient(own, pass);
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::InputGradientPhases{});
+    } else {
+      op_.input_gradient(own, pass);
+    }
+  }
+  void weight_gradient([[maybe_unused]] Host& host, Own const& own, PassType const& pass) {
+    if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::WeightGradientPhases{});
+    } else {
+      op_.weight_gradient(own, pass);
+    }
+  }
   detail::PhaseRun<O, Backend> phases(Host& host, Own const& own, PassType const& pass) {
     return {op_, rule_, host, own, pass};
   }
 
-  PhaseRule rule_;
+  struct NoRule {
+    explicit NoRule(PhaseRule const& /*rule*/) {}
+  };
+
+  [[no_unique_address]] std::conditional_t<way == OpWay::phased, PhaseRule, NoRule> rule_;
   O op_;
 };
 
@@ -18128,8 +18152,7 @@ constexpr OpCalls calls_of(int n) {
   return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
                  : phased                        ? OpWay::phased
                                                  : OpWay::whole,
-          .input_gradient = Device::gives_input_gradient.of[n],
-          .weight_gradient = node.needs_gradient && node.parameters > 0 && !node.frozen};
+          .wanted = wanted_of(node, Device::gives_input_gradient.of[n])};
 }
 
 /// The nodes of a graph by the types of their ops.
@@ -18165,8 +18188,7 @@ constexpr auto group_ops() {
       groups.calls[g] = calls;
     }
     groups.of[n] = g;
-    groups.calls[g].input_gradient = groups.calls[g].input_gradient || calls.input_gradient;
-    groups.calls[g].weight_gradient = groups.calls[g].weight_gradient || calls.weight_gradient;
+    groups.calls[g].wanted = groups.calls[g].wanted | calls.wanted;
   }
   return groups;
 }
@@ -18430,21 +18452,16 @@ constexpr Rounding rounding_of(Node const& node) {
   return node.named ? Rounding::each : Rounding::once;
 }
 
-/// A pass that does more than call a node's op goes a slower way, by the flags that are not plain.
+/// The passes of a node.
 template <class Backend>
 struct NodeStep {
   PreparedOp<Backend>* op = nullptr;  ///< null: the node computes nothing
-  bool plain_forward = false;         ///< forward only calls the op, with the pass as it is
-  bool idle_forward = false;          ///< forward does nothing
-  bool plain_backward = false;   ///< backward only calls the op, once for each gradient, likewise
-  bool input_gradient = false;   ///< backward wants the gradients of its inputs
-  bool weight_gradient = false;  ///< its op computes the gradients of its parameters
-  bool both = false;             ///< its op computes both kinds of gradients at once
-  bool adds_forks = false;       ///< the gradients of its output are added up, or sent
-  bool collective = false;       ///< ranks that share layers add or exchange something there
-  bool phased = false;           ///< its op is called for microbatches without samples, too
-  bool of_source = false;        ///< it depends on an input that is whole where rows come in pieces
-  bool dealt_rows = false;       ///< its op sees the rank's own rows
+  Wanted wanted = Wanted::nothing;    ///< gradients that its op computes
+  bool adds_forks = false;            ///< the gradients of its output are added up, or sent
+  bool collective = false;            ///< ranks that share layers add or exchange something there
+  bool phased = false;                ///< its op is called for microbatches without samples, too
+  bool of_source = false;   ///< it depends on an input that is whole where rows come in pieces
+  bool dealt_rows = false;  ///< its op sees the rank's own rows
   bool needs_gradient = false;
   int clock = 0;
   int closes = -1;  ///< the bucket that is whole when its weights' gradients are, or -1
@@ -18452,6 +18469,42 @@ struct NodeStep {
   /// The Copy or Enter that gets its only gradient from this node, whose backward pass begins the
   /// sum of that over the ranks; or -1. Siblings that became one node give one together.
   int begins = -1;
+
+  /// Whether there is no more to do forward than to call its op with the pass as it is.
+  [[nodiscard]] bool plain() const {
+    return op != nullptr && !collective && !of_source && !dealt_rows && clock == 0;
+  }
+};
+
+/// A pass of a node that does something.
+template <class Backend>
+struct NodeCall {
+  PreparedOp<Backend>* op;  ///< all there is to do is to call it; null: ask the NodeStep
+  std::size_t operands;  ///< where the node's begin in a table, in bytes: to multiply takes longer
+  int node;
+  int closes;     ///< see NodeStep
+  Wanted wanted;  ///< likewise
+
+  [[nodiscard]] OperandsOf<Backend> const& of(OperandsOf<Backend> const* all) const {
+    return *reinterpret_cast<OperandsOf<Backend> const*>(reinterpret_cast<std::byte const*>(all) +
+                                                         operands);
+  }
+};
+
+/// The nodes where a pass does something, in ascending order.
+template <class Backend>
+struct NodeCalls {
+  std::vector<NodeCall<Backend>> call;
+  std::vector<NodeCall<Backend> const*> first;  ///< of each node: its own, or those behind it
+
+  TANDEM_COLD void add(NodeStep<Backend> const& step, int n, bool is_called, bool is_plain) {
+    first.push_back(call.data() + call.size());
+    if (is_called) {
+      call.push_back({is_plain ? step.op : nullptr,
+                      static_cast<std::size_t>(n) * sizeof(OperandsOf<Backend>), n, step.closes,
+                      step.wanted});
+    }
+  }
 };
 
 /// The steps of all nodes of a device.
@@ -18472,9 +18525,9 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
     bool const trains = node.parameters > 0 && !node.frozen;
     step.op = ops[static_cast<std::size_t>(n)].get();
     step.needs_gradient = node.needs_gradient;
-    step.input_gradient = node.needs_gradient && gives_input_gradient(graph, n);
-    step.weight_gradient = node.needs_gradient && trains && node.computes();
-    step.both = step.input_gradient && step.weight_gradient && step.op->gives_both;
+    if (node.needs_gradient && node.computes()) {
+      step.wanted = wanted_of(node, gives_input_gradient(graph, n));
+    }
     step.adds_forks =
         node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
     step.collective = node.is_collective();
@@ -18492,11 +18545,6 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
               ? source
               : -1;
     }
-    bool const as_it_is = !step.of_source && !step.dealt_rows && step.clock == 0;
-    step.plain_forward = as_it_is && !step.collective && step.op != nullptr;
-    step.idle_forward = !step.collective && step.op == nullptr;
-    step.plain_backward = as_it_is && !step.collective && !step.adds_forks && !step.both &&
-                          step.begins < 0 && (step.closes < 0 || step.weight_gradient);
   }
   return steps;
 }
@@ -18537,13 +18585,30 @@ class NodePasses {
   using Table = OperandTable<typename Backend::Scalar, typename Backend::Master>;
 
   TANDEM_COLD NodePasses(DeviceTables const& tables, OpList<Backend> const& ops)
-      : tables_{tables}, steps_{node_steps(tables, ops)} {}
+      : tables_{tables}, steps_{node_steps(tables, ops)} {
+    int const nodes = tables.graph.nodes;
+    forward_.call.reserve(steps_.size());  // pointers to them stay
+    backward_.call.reserve(steps_.size());
+    for (int n = 0; n < nodes; ++n) {
+      NodeStep<Backend> const& step = at(n);
+      bool const sums = step.collective || step.adds_forks || step.begins >= 0;
+      bool const closes = step.closes >= 0 && !has(step.wanted, Wanted::weight);
+      forward_.add(step, n, step.op != nullptr || step.collective, step.plain());
+      backward_.add(step, n, step.wanted != Wanted::nothing || sums || closes,
+                    step.plain() && !sums && !closes);
+    }
+    forward_.add({}, nodes, false, false);
+    backward_.add({}, nodes, false, false);
+  }
+
+  NodePasses(NodePasses const&) = delete;
+  NodePasses& operator=(NodePasses const&) = delete;
 
   template <StageHost Host>
   void forward(Host& host, PassType const& pass, Table const& table,
                LocalStage const& stage) const {
     [[maybe_unused]] auto const scope = returning(host);
-    forward_nodes(host, pass, table, stage.first, stage.last);
+    forward_nodes(host, pass, table, stage);
   }
 
   /// What was not kept is computed again, run by run, and then goes backward, both gradients at
@@ -18554,13 +18619,11 @@ class NodePasses {
                 BackwardPart part, int leaf) const {
     [[maybe_unused]] auto const scope = returning(host);
     if (part == BackwardPart::input_gradient) {
-      backward_nodes<BackwardPart::input_gradient>(host, pass, table, stage.first, stage.last,
-                                                   leaf);
+      backward_nodes<BackwardPart::input_gradient>(host, pass, table, stage, leaf);
     } else if (part == BackwardPart::weight_gradient) {
-      backward_nodes<BackwardPart::weight_gradient>(host, pass, table, stage.first, stage.last,
-                                                    leaf);
-    } else if (tables_.segments[stage.first] < 0) {
-      backward_nodes<BackwardPart::whole>(host, pass, table, stage.first, stage.last, leaf);
+      backward_nodes<BackwardPart::weight_gradient>(host, pass, table, stage, leaf);
+    } else if (!tables_.recomputes || tables_.segments[stage.first] < 0) {
+      backward_nodes<BackwardPart::whole>(host, pass, table, stage, leaf);
     } else {
       recompute_and_back(host, pass, table, stage, leaf);
     }
@@ -18583,12 +18646,8 @@ class NodePasses {
   }
 
  private:
-  [[nodiscard]] NodeStep<Backend> const& at(int n) const {
-    return steps_[static_cast<std::size_t>(n)];
-  }
-  [[nodiscard]] int number(NodeStep<Backend> const* step) const {
-    return static_cast<int>(step - steps_.data());
-  }
+  [[nodiscard]] NodeStep<Backend> const& at(int n) const { return steps_[index(n)]; }
+  static constexpr std::size_t index(int n) { return static_cast<std::size_t>(n); }
   // Whether each node is to be told of, or none has samples.
   template <class Host>
   static bool tells(Host const& host, PassType const& pass) {
@@ -18609,33 +18668,32 @@ class NodePasses {
   }
 
   template <class Host>
-  void forward_nodes(Host& host, PassType const& pass, Table const& table, int first,
-                     int last) const {
+  TANDEM_NOINLINE void forward_nodes(Host& host, PassType const& pass, Table const& table,
+                                     LocalStage const& stage) const {
     if (tells(host, pass)) {
-      tell_forward(host, pass, table, first, last);
+      tell_forward(host, pass, table, stage);
       return;
     }
-    NodeStep<Backend> const* const end = steps_.data() + last;
-    auto const* operands = table.operands + first;
-    for (NodeStep<Backend> const* step = steps_.data() + first; step != end; ++step, ++operands) {
-      if (step->plain_forward) {
-        step->op->forward(host, *operands, pass);
-      } else if (!step->idle_forward) {
-        forward_node(host, pass, table, number(step));
+    NodeCall<Backend> const* const end = forward_.first[index(stage.last)];
+    for (auto call = forward_.first[index(stage.first)]; call != end; ++call) {
+      if (call->op != nullptr) {
+        call->op->forward(host, call->of(table.operands), pass);
+      } else {
+        forward_node(host, pass, table, call->node);
       }
     }
   }
   template <class Host>
-  TANDEM_NOINLINE void tell_forward(Host& host, PassType const& pass, Table const& table, int first,
-                                    int last) const {
-    for (int n = first; n < last; ++n) {
+  TANDEM_NOINLINE void tell_forward(Host& host, PassType const& pass, Table const& table,
+                                    LocalStage const& stage) const {
+    for (int n = stage.first; n < stage.last; ++n) {
       forward_node(host, pass, table, n);
     }
   }
   template <class Host>
   TANDEM_NOINLINE void tell_backward(Host& host, PassType const& pass, Table const& table,
-                                     int first, int last, BackwardPart part, int leaf) const {
-    for (int n = last - 1; n >= first; --n) {
+                                     LocalStage const& stage, BackwardPart part, int leaf) const {
+    for (int n = stage.last - 1; n >= stage.first; --n) {
       tell_and_back(host, pass, table, n, part, leaf);
     }
   }
@@ -18665,43 +18723,40 @@ class NodePasses {
 
   // Nodes in descending order.
   template <BackwardPart Part, class Host>
-  void backward_nodes(Host& host, PassType const& pass, Table const& table, int first, int last,
-                      int leaf) const {
+  TANDEM_NOINLINE void backward_nodes(Host& host, PassType const& pass, Table const& table,
+                                      LocalStage const& stage, int leaf) const {
     if (tells(host, pass)) {
-      tell_backward(host, pass, table, first, last, Part, leaf);
+      tell_backward(host, pass, table, stage, Part, leaf);
       return;
     }
-    NodeStep<Backend> const* const end = steps_.data() + first;
-    auto const* operands = table.operands + last;
-    for (NodeStep<Backend> const* step = steps_.data() + last; step != end;) {
-      --step;
-      --operands;
-      if (!step->plain_backward) {
-        backward_node(host, pass, table, number(step), Part, leaf);
+    NodeCall<Backend> const* const end = backward_.first[index(stage.first)];
+    for (auto call = backward_.first[index(stage.last)]; call != end;) {
+      --call;
+      if (call->op == nullptr) {
+        backward_node(host, pass, table, call->node, Part, leaf);
         continue;
       }
-      if (Part != BackwardPart::weight_gradient && step->input_gradient) {
-        step->op->input_gradient(host, *operands, pass);
+      Wanted const wanted =
+          Part == BackwardPart::whole ? call->wanted : call->wanted & of_part(Part);
+      if (Part == BackwardPart::whole || wanted != Wanted::nothing) {
+        call->op->backward(host, call->of(table.operands), pass, wanted);
       }
-      if (Part != BackwardPart::input_gradient && step->weight_gradient) {
-        step->op->weight_gradient(host, *operands, pass);
-        if (step->closes >= 0) {
-          host.bucket_ready(step->closes, leaf);
-        }
+      if (Part != BackwardPart::input_gradient && call->closes >= 0) {
+        host.bucket_ready(call->closes, leaf);
       }
     }
   }
   template <class Host>
   TANDEM_NOINLINE void recompute_and_back(Host& host, PassType const& pass, Table const& table,
                                           LocalStage const& stage, int leaf) const {
-    for (int end = stage.last; end > stage.first;) {
-      int begin = end - 1;
-      while (begin > stage.first && tables_.segments[begin - 1] == tables_.segments[end - 1]) {
-        --begin;
+    for (LocalStage run = stage; run.last > stage.first; run.last = run.first) {
+      run.first = run.last - 1;
+      while (run.first > stage.first &&
+             tables_.segments[run.first - 1] == tables_.segments[run.last - 1]) {
+        --run.first;
       }
-      forward_nodes(host, pass, table, begin, end);
-      backward_nodes<BackwardPart::whole>(host, pass, table, begin, end, leaf);
-      end = begin;
+      forward_nodes(host, pass, table, run);
+      backward_nodes<BackwardPart::whole>(host, pass, table, run, leaf);
     }
   }
   template <class Host>
@@ -18730,32 +18785,32 @@ class NodePasses {
     if (!step.needs_gradient) {
       return;
     }
-    bool const both = step.both && part == BackwardPart::whole;
     bool const idle = step.op == nullptr || is_idle(step, pass);
+    auto const compute = [&](Wanted wanted) {
+      if (!idle && wanted != Wanted::nothing) {
+        step.op->backward(host, table.operands[n], seen(host, pass, step), wanted);
+      }
+    };
+    Wanted wanted = step.wanted & of_part(part);
     if (part != BackwardPart::weight_gradient) {
       if (step.adds_forks && pass.batch > 0) {
         add_forks(host, seen(host, pass, step), table, n);
       }
       if constexpr (Host::has_slices) {
         if (step.collective && host.slices) {
-          exchange(host, all_rows(pass, step), table, n).backward(step.uses, step.input_gradient);
+          exchange(host, all_rows(pass, step), table, n)
+              .backward(step.uses, has(step.wanted, Wanted::input));
         }
-      }
-      if (both && !idle) {
-        step.op->both_gradients(table.operands[n], seen(host, pass, step));
-      } else if (step.input_gradient && !idle) {
-        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));
-      }
-      if constexpr (Host::has_slices) {
         if (step.begins >= 0 && host.slices) {
+          bool const at_once = wanted == Wanted::both && step.op->gives_both;
+          compute(at_once ? wanted : wanted & Wanted::input);
+          wanted = at_once ? Wanted::nothing : wanted & Wanted::weight;
           exchange(host, all_rows(pass, step), table, step.begins).begin();
         }
       }
     }
+    compute(wanted);
     if (part != BackwardPart::input_gradient) {
-      if (step.weight_gradient && !both && !idle) {
-        step.op->weight_gradient(host, table.operands[n], seen(host, pass, step));
-      }
       if constexpr (Host::has_branches) {
         if (host.branches.inside(n)) {
           return;
@@ -18789,6 +18844,12 @@ class NodePasses {
       Verbs<Backend>::sum(pass.device, forks, at(n).uses, table.gradient[n], elements,
                           rounding_of(node));
     }
+  }
+
+  static constexpr Wanted of_part(BackwardPart part) {
+    return part == BackwardPart::whole            ? Wanted::both
+           : part == BackwardPart::input_gradient ? Wanted::input
+                                                  : Wanted::weight;
   }
 
   // Whether a microbatch has no samples for an op that joins nothing with other ranks.
@@ -18831,6 +18892,8 @@ class NodePasses {
 
   DeviceTables const& tables_;
   std::vector<NodeStep<Backend>> steps_;
+  NodeCalls<Backend> forward_;
+  NodeCalls<Backend> backward_;
 };
 
 }  // namespace tandem

@@ -73,27 +73,13 @@ MUTATIONS = {
         "\"reduce\");\n      host.await_slices();", "\"reduce\");"),
     "copy_summed_before_its_reader": (  # which gives the gradient
         "engine/rank/node_passes.hpp",
-        "      if (both && !idle) {\n"
-        "        step.op->both_gradients(table.operands[n], seen(host, pass, step));\n"
-        "      } else if (step.input_gradient && !idle) {\n"
-        "        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));\n"
-        "      }\n"
-        "      if constexpr (Host::has_slices) {\n"
-        "        if (step.begins >= 0 && host.slices) {\n"
-        "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
-        "        }\n"
-        "      }\n",
-        "      if constexpr (Host::has_slices) {\n"
-        "        if (step.begins >= 0 && host.slices) {\n"
+        "          compute(at_once ? wanted : wanted & Wanted::input);\n"
+        "          wanted = at_once ? Wanted::nothing : wanted & Wanted::weight;\n"
+        "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n",
         "          exchange(host, all_rows(pass, step), table, step.begins).begin();\n"
         "          host.await_slices();\n"
-        "        }\n"
-        "      }\n"
-        "      if (both && !idle) {\n"
-        "        step.op->both_gradients(table.operands[n], seen(host, pass, step));\n"
-        "      } else if (step.input_gradient && !idle) {\n"
-        "        step.op->input_gradient(host, table.operands[n], seen(host, pass, step));\n"
-        "      }\n"),
+        "          compute(at_once ? wanted : wanted & Wanted::input);\n"
+        "          wanted = at_once ? Wanted::nothing : wanted & Wanted::weight;\n"),
     "losses_of_own_words": (  # each slice makes them of its words
         "engine/rank/rank_core.hpp", "slices->bring_together(device, data, Label{\"vocabulary\"});",
         "static_cast<void>(data);"),
@@ -142,8 +128,9 @@ MUTATIONS = {
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first
         "engine/rank/op_list.hpp", "(node.slices / slice.count) + node.slice", "(node.slices / slice.count)"),
     "recomputed_without_first": (  # a checkpointed run that begins one node late
-        "engine/rank/node_passes.hpp", "forward_nodes(host, pass, table, begin, end)",
-        "forward_nodes(host, pass, table, begin + (end - begin > 1 ? 1 : 0), end)"),
+        "engine/rank/node_passes.hpp", "      forward_nodes(host, pass, table, run);\n",
+        "      LocalStage late = run;\n      late.first += run.last - run.first > 1 ? 1 : 0;\n"
+        "      forward_nodes(host, pass, table, late);\n"),
     "empty_microbatch_adds": (  # to the gradients of the last step
         "engine/step/microbatches.hpp", "adds = adds || size > 0;", "adds = true;"),
     "twin_dropped": (  # the middle device of two models sums one of them

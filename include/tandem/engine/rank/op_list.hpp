@@ -72,8 +72,7 @@ constexpr OpCalls calls_of(int n) {
   return {.way = node.kind == NodeKind::exchange ? OpWay::exchange
                  : phased                        ? OpWay::phased
                                                  : OpWay::whole,
-          .input_gradient = Device::gives_input_gradient.of[n],
-          .weight_gradient = node.needs_gradient && node.parameters > 0 && !node.frozen};
+          .wanted = wanted_of(node, Device::gives_input_gradient.of[n])};
 }
 
 /// The nodes of a graph by the types of their ops.
@@ -109,8 +108,7 @@ constexpr auto group_ops() {
       groups.calls[g] = calls;
     }
     groups.of[n] = g;
-    groups.calls[g].input_gradient = groups.calls[g].input_gradient || calls.input_gradient;
-    groups.calls[g].weight_gradient = groups.calls[g].weight_gradient || calls.weight_gradient;
+    groups.calls[g].wanted = groups.calls[g].wanted | calls.wanted;
   }
   return groups;
 }

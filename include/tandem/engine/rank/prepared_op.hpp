@@ -67,11 +67,26 @@ enum class OpWay {
   exchange,  ///< of pixels: two calls, between which the engine sends what there is to send
 };
 
-/// What is called of the ops of one type: no more is compiled.
+/// Gradients that a backward pass of an op computes; of the ops of one type no others are compiled.
+enum class Wanted : unsigned char { nothing, input, weight, both };
+constexpr Wanted operator&(Wanted a, Wanted b) {
+  return static_cast<Wanted>(static_cast<int>(a) & static_cast<int>(b));
+}
+constexpr Wanted operator|(Wanted a, Wanted b) {
+  return static_cast<Wanted>(static_cast<int>(a) | static_cast<int>(b));
+}
+constexpr bool has(Wanted wanted, Wanted one) { return (wanted & one) == one; }
+/// @param gives_input  see gives_input_gradient()
+constexpr Wanted wanted_of(Node const& node, bool gives_input) {
+  bool const trains = node.needs_gradient && node.parameters > 0 && !node.frozen;
+  return (gives_input ? Wanted::input : Wanted::nothing) |
+         (trains ? Wanted::weight : Wanted::nothing);
+}
+
+/// How the ops of one type are called.
 struct OpCalls {
   OpWay way = OpWay::whole;
-  bool input_gradient = false;
-  bool weight_gradient = false;
+  Wanted wanted = Wanted::nothing;
 };
 
 /// The op of one node, made for its largest microbatch.
@@ -90,11 +105,9 @@ class PreparedOp {
 
   [[nodiscard]] virtual OpNeeds needs() = 0;
   virtual void forward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass) = 0;
-  virtual void input_gradient(Host& host, OperandsOf<Backend> const& operands,
-                              PassType const& pass) = 0;
-  virtual void weight_gradient(Host& host, OperandsOf<Backend> const& operands,
-                               PassType const& pass) = 0;
-  virtual void both_gradients(OperandsOf<Backend> const& operands, PassType const& pass) = 0;
+  /// The input gradient, then the weight gradient, or both at once. @pre some is wanted
+  virtual void backward(Host& host, OperandsOf<Backend> const& operands, PassType const& pass,
+                        Wanted wanted) = 0;
   virtual void pack(OperandsOf<Backend> const& operands, Device& device) = 0;
 
   bool const gives_both;  ///< see JointOp
@@ -156,8 +169,7 @@ class OpOf final : public PreparedOp<Backend> {
   using typename Base::PassType;
   using Own = OperandsOf<Backend>;
   static constexpr OpWay way = Calls.way;
-  static constexpr bool joint = Calls.input_gradient && Calls.weight_gradient &&
-                                way == OpWay::whole &&
+  static constexpr bool joint = Calls.wanted == Wanted::both && way == OpWay::whole &&
                                 requires(O & op, Own const& own, PassType const& pass) {
     op.both_gradients(own, pass);
   };
@@ -185,31 +197,21 @@ class OpOf final : public PreparedOp<Backend> {
       op_.forward(own, pass);
     }
   }
-  void input_gradient(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (!Calls.input_gradient) {
-      return;
-    } else if constexpr (way == OpWay::exchange) {
-      op_.begin_input_gradient(own, pass);
-      host.exchange_tiles(op_.messages());
-      op_.finish_input_gradient(own, pass);
-    } else if constexpr (way == OpWay::phased) {
-      phases(host, own, pass)(typename O::InputGradientPhases{});
-    } else {
-      op_.input_gradient(own, pass);
-    }
-  }
-  void weight_gradient(Host& host, Own const& own, PassType const& pass) override {
-    if constexpr (!Calls.weight_gradient) {
-      return;
-    } else if constexpr (way == OpWay::phased) {
-      phases(host, own, pass)(typename O::WeightGradientPhases{});
-    } else {
-      op_.weight_gradient(own, pass);
-    }
-  }
-  void both_gradients(Own const& own, PassType const& pass) override {
+  void backward(Host& host, Own const& own, PassType const& pass, Wanted wanted) override {
     if constexpr (joint) {
-      op_.both_gradients(own, pass);
+      if (wanted == Wanted::both) {
+        return op_.both_gradients(own, pass);
+      }
+    }
+    if constexpr (has(Calls.wanted, Wanted::input)) {
+      if (Calls.wanted == Wanted::input || wanted != Wanted::weight) {
+        input_gradient(host, own, pass);
+      }
+    }
+    if constexpr (has(Calls.wanted, Wanted::weight)) {
+      if (Calls.wanted == Wanted::weight || wanted != Wanted::input) {
+        weight_gradient(host, own, pass);
+      }
     }
   }
   void pack(Own const& own, Device& device) override {
@@ -227,11 +229,33 @@ class OpOf final : public PreparedOp<Backend> {
       return O{setup};
     }
   }
+  void input_gradient([[maybe_unused]] Host& host, Own const& own, PassType const& pass) {
+    if constexpr (way == OpWay::exchange) {
+      op_.begin_input_gradient(own, pass);
+      host.exchange_tiles(op_.messages());
+      op_.finish_input_gradient(own, pass);
+    } else if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::InputGradientPhases{});
+    } else {
+      op_.input_gradient(own, pass);
+    }
+  }
+  void weight_gradient([[maybe_unused]] Host& host, Own const& own, PassType const& pass) {
+    if constexpr (way == OpWay::phased) {
+      phases(host, own, pass)(typename O::WeightGradientPhases{});
+    } else {
+      op_.weight_gradient(own, pass);
+    }
+  }
   detail::PhaseRun<O, Backend> phases(Host& host, Own const& own, PassType const& pass) {
     return {op_, rule_, host, own, pass};
   }
 
-  PhaseRule rule_;
+  struct NoRule {
+    explicit NoRule(PhaseRule const& /*rule*/) {}
+  };
+
+  [[no_unique_address]] std::conditional_t<way == OpWay::phased, PhaseRule, NoRule> rule_;
   O op_;
 };
 
