@@ -21,7 +21,7 @@ import sys
 import tempfile
 
 root = pathlib.Path(__file__).resolve().parents[2]
-most = {"g++": (200.0, 16.0), "clang++": (257.0, 16.5)}  # an action, a pass of a node: what it was, and no more
+most = {"g++": (103.5, 13.0), "clang++": (118.0, 14.0)}  # an action, a pass of a node: what it was, and no more
 steps = 10
 
 

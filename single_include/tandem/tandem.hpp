@@ -4485,13 +4485,16 @@ struct LocalStages {
   LocalStage stage[static_cast<std::size_t>(Count)] = {};
 };
 
-/// Which of a device's stages has this number in the StageMap.
-constexpr int local_stage(std::span<LocalStage const> stages, int id) {
-  int local = 0;
-  while (stages[static_cast<std::size_t>(local)].id != id) {
-    ++local;
+/// The one of a device's stages that has this number in the StageMap, and which one that is.
+constexpr LocalStage const& find_stage(std::span<LocalStage const> stages, int id) {
+  LocalStage const* stage = stages.data();
+  while (stage->id != id) {
+    ++stage;
   }
-  return local;
+  return *stage;
+}
+constexpr int local_stage(std::span<LocalStage const> stages, int id) {
+  return static_cast<int>(&find_stage(stages, id) - stages.data());
 }
 
 /// Whether a device has two copies of a part of the model, as the one in the middle may.
@@ -15001,8 +15004,8 @@ class OperandTables {
     return storage(m).operands[static_cast<std::size_t>(n)];
   }
 
-  /// The edges that carry the network's input to nodes, in ascending order.
-  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
+  /// The values that edges carry.
+  [[nodiscard]] T const** edge_values(int m) const { return storage(m).edge_value.data(); }
   void set_output(int m, T const* output) { storage(m).table.output = output; }
 
   /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
@@ -15019,7 +15022,6 @@ class OperandTables {
   struct Storage {
     Table table{};
     Table backward{};  // where its weights are others
-    std::vector<T const**> input_edge{};
     std::vector<T const*> edge_value{};
     std::vector<T*> edge_gradient{};
     std::vector<T const*> forks{};
@@ -15081,11 +15083,6 @@ class OperandTables {
     for (int e = 0; e < graph_.edges; ++e) {
       own.edge_value.push_back(value_of(graph_.source[e], t));
       own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0; e < graph_.edges; ++e) {
-      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
-        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
-      }
     }
     for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
       StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];
@@ -15399,11 +15396,9 @@ class RankMemory : public ParameterMemory<Backend> {
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
   /// whose table this is, too.
   void set_input(int m, T const* x, int stage, int input = 0) {
-    T const** const* const edge = tables_.input_edges(m);
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].number == input && inputs_[i].stage == stage) {
-        *edge[i] = x;
-      }
+    T const** const values = tables_.edge_values(m);
+    for (std::ptrdiff_t const edge : inputs_[static_cast<std::size_t>(2 * stage + input)]) {
+      values[edge] = x;
     }
     if (result_is_input_) {
       tables_.set_output(m, x);
@@ -15512,20 +15507,18 @@ class RankMemory : public ParameterMemory<Backend> {
     return all;
   }
 
-  /// An edge that carries an input of the network.
-  struct EdgeInput {
-    int number;  ///< of the input
-    int stage;   ///< to which it carries that
-  };
-  // In ascending order of edges.
-  [[nodiscard]] static TANDEM_COLD std::vector<EdgeInput> edge_inputs(GraphView const& graph) {
-    std::vector<EdgeInput> all;
-    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+  // The edges that carry an input of the network: input i to stage s at 2 * s + i.
+  [[nodiscard]] static TANDEM_COLD std::vector<std::vector<std::ptrdiff_t>> edge_inputs(
+      GraphView const& graph) {
+    std::vector<std::vector<std::ptrdiff_t>> all;
+    for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
+      auto const first = static_cast<std::size_t>(2 * node.stage);
+      all.resize(std::max(all.size(), first + 2));
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         Node const& root = graph.node[root_of(graph, graph.source[e])];
         if (root.kind == NodeKind::input) {
-          all.push_back({root.input, node.stage});
+          all[first + static_cast<std::size_t>(root.input)].push_back(e);
         }
       }
     }
@@ -15545,7 +15538,7 @@ class RankMemory : public ParameterMemory<Backend> {
   OperandTables<T, P> tables_;
   CarriedRows<Backend> carried_;
   bool carries_all_;
-  std::vector<EdgeInput> inputs_;
+  std::vector<std::vector<std::ptrdiff_t>> inputs_;
   bool result_is_input_;
 };
 
@@ -15629,6 +15622,8 @@ struct Microbatch {
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
   int position = -1;  ///< of a chunk: its first row of each sample; -1: it has all rows
   int chunk = 0;      ///< which of the microbatch's
+  /// Where its data begin among the rank's, in samples; of a chunk, in rows.
+  std::int64_t place = 0;
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
@@ -15720,6 +15715,7 @@ TANDEM_ONCE void RankMicrobatches::split(int total, Times const& time) {
   for (int i = 0; i < global(0); ++i) {
     before += microbatch_size(total, i, batching_);
   }
+  int const first = before;
   bool adds = false;
   for (int m = 0; m < batching_.microbatches; ++m) {
     int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
@@ -15736,7 +15732,10 @@ TANDEM_ONCE void RankMicrobatches::split(int total, Times const& time) {
           .finishes = ends ? leaf : -1,
           .adds = adds || (chunk + 1 < chunks && size > 0),
           .position = chunks > 1 ? chunk * part.of[0] : -1,
-          .chunk = chunk};
+          .chunk = chunk,
+          .place = chunks > 1 ? std::int64_t{part.of[0]} *
+                                    (std::int64_t{before - first} * chunks + size * chunk)
+                              : before - first};
     }
     adds = adds || size > 0;
     before += size;
@@ -20455,7 +20454,7 @@ class ChunkFeed {
       for (int b = 0; b < part.size; ++b) {
         std::int64_t const sample = part.first - first_ + b;
         std::int64_t const from = sample * time + part.position;
-        std::int64_t const to = place(part) + std::int64_t{b} * each;
+        std::int64_t const to = part.place + std::int64_t{b} * each;
         fill(x, from, rows, each, 0, index_.data() + to);
         fill(targets, from, rows, each, -1, target_.data() + to);
         int const length = lengths != nullptr ? lengths[sample] : time;
@@ -20465,12 +20464,6 @@ class ChunkFeed {
     }
   }
 
-  [[nodiscard]] std::int32_t const* input(Microbatch const& m) const {
-    return index_.data() + place(m);
-  }
-  [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return target_.data() + place(m);
-  }
   /// How many rows of the chunk count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
     return has_lengths_ ? length_.data() + length_place(m) : nullptr;
@@ -20498,9 +20491,6 @@ class ChunkFeed {
     if (all != nullptr) {
       std::fill_n(std::copy_n(all + from, rows, to), each - rows, other);
     }
-  }
-  [[nodiscard]] std::int64_t place(Microbatch const& m) const {
-    return (m.first - first_) * time_ + std::int64_t{m.size} * m.position;
   }
   [[nodiscard]] std::size_t length_place(Microbatch const& m) const {
     return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * m.chunk);
@@ -20577,6 +20567,16 @@ class Feed {
     time_ = times_[in_];
     input_each_ = in_.elements(time_);
     target_each_ = targets_.elements(times_[out_]);
+    x_ = reinterpret_cast<Read const*>(of_rank(batch.x, input_each_));
+    first_target_ = of_rank(batch.targets, target_each_);
+    if (converts_input_) {
+      x_ = samples_.template as<Read>();
+    }
+    if (in_chunks_) {
+      x_ = reinterpret_cast<Read const*>(chunks_.inputs());
+      first_target_ = chunks_.targets();
+      input_each_ = target_each_ = 1;
+    }
     result_ = {};
   }
 
@@ -20591,8 +20591,7 @@ class Feed {
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (takes_indices) {
       if (in_chunks_) {
-        std::int64_t const at = (first_ - batch_.from) * time_;
-        chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
+        chunks_.load(own, of_rank(batch_.x, time_), of_rank(batch_.targets, time_),
                      batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
       }
     } else if constexpr (has_border<Backend>) {
@@ -20600,20 +20599,13 @@ class Feed {
         return;
       }
       Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in_),
-                            batch_.x + (first_ - batch_.from) * input_each_,
-                            samples_.template as<T>());
+                            of_rank(batch_.x, input_each_), samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if (in_chunks_) {
-      return reinterpret_cast<T const*>(chunks_.input(m));
-    }
-    if (converts_input_) {
-      return samples_.template as<T>() + (m.first - first_) * input_each_;
-    }
-    return reinterpret_cast<T const*>(batch_.x + place(m) * input_each_);
+    return reinterpret_cast<T const*>(x_ + m.place * input_each_);
   }
   /// The same of the second input, which are indices.
   [[nodiscard]] T const* second_input(Microbatch const& m) const {
@@ -20621,7 +20613,7 @@ class Feed {
                                       place(m) * second_.elements(times_[second_]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return in_chunks_ ? chunks_.targets(m) : batch_.targets + place(m) * target_each_;
+    return first_target_ + m.place * target_each_;
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
@@ -20681,6 +20673,12 @@ class Feed {
   // Of a microbatch's first sample, in what this process has.
   [[nodiscard]] std::int64_t place(Microbatch const& m) const { return m.first - from_; }
 
+  // Where those of the rank's first sample begin, of which each has so many.
+  template <class E>
+  [[nodiscard]] E const* of_rank(E const* all, std::int64_t each) const {
+    return all != nullptr ? all + (first_ - from_) * each : nullptr;
+  }
+
   // As this step has it.
   [[nodiscard]] Shape shape_of(Shape shape) const {
     if (shape.timed) {
@@ -20691,6 +20689,7 @@ class Feed {
 
   // No backend stores indices otherwise.
   static constexpr bool takes_indices = std::is_same_v<In, std::int32_t>;
+  using Read = std::conditional_t<takes_indices, In, T>;  // by the first node's op
 
   DeviceTables const& tables_;
   Shape targets_;
@@ -20708,6 +20707,8 @@ class Feed {
   int time_ = 0;                  // those of the first input
   std::int64_t input_each_ = 0;   // elements of a sample
   std::int64_t target_each_ = 0;  // likewise
+  Read const* x_ = nullptr;       // of the rank's first sample, as passes read it
+  Target const* first_target_ = nullptr;  // likewise
   StepState state_{};
   Batch batch_{};
   StepResult result_{};
@@ -21849,7 +21850,8 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
             tracer, options.largest_microbatch)},
         ties{make_part<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
-             plan.batching.replicas * tables.devices * tables.slices > 1} {
+             plan.batching.replicas * tables.devices * tables.slices > 1},
+        more{links || shares || states || chunks || tables.reads_two} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch;
     if constexpr (requires { device.casts; }) {
@@ -21980,7 +21982,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   }
 
   /// NodePasses calls it: the gradients of @p bucket are whole for @p leaf, unless that is -1.
-  void bucket_ready(int bucket, int leaf) {
+  TANDEM_NOINLINE void bucket_ready(int bucket, int leaf) {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
@@ -22108,6 +22110,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   RankPart<Links> links;
   RankPart<Ties> ties;
   StepSums<Backend> sums;
+  bool more;  // a pass begins with more than the input of the rank's microbatch
 
  private:
   // Gradients of layers on tiles are parts of a sum over the ranks; of all else in the bucket, as
@@ -23073,6 +23076,7 @@ struct SlotState {
   StepKey key{};
   bool groups_clip = false;            ///< by norms of their own
   bool weighs_targets = false;         ///< the loss is a mean over something else than samples
+  bool more = false;                   ///< passes consist of more than inputs and ops
   bool touched = false;                ///< it may have changed parameters or optimizer states
   ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
   StepState const* state = nullptr;    ///< in the device's memory, as the next
@@ -23096,7 +23100,6 @@ struct StepSlot : SlotState {
                   .groups_clip = clips_apart(options.groups),
                   .weighs_targets = parts.program.criterion.weight != nullptr},
         program{parts.program},
-        output{program.tables.network.node[program.tables.network.result].out},
         feed{parts.device,
              {.tables = program.tables,
               .samples = parts.samples_of(options),
@@ -23112,6 +23115,7 @@ struct StepSlot : SlotState {
     Batch const batch = parts.slices ? parts.slices->given(all, limit()) : all;
     bool const has_source = batch.position <= 0 || !program.tables.reads_two;
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
+    more = parts.more || batch.position >= 0;
     key = {.samples = batch.size,
            .time = time,
            .lengths = batch.lengths != nullptr,
@@ -23133,18 +23137,30 @@ struct StepSlot : SlotState {
       passes_key_ = now;
       passes_.clear();
       for (int m = 0; m < microbatches.passes(); ++m) {
-        passes_.push_back(make_pass(parts, microbatches[m]));
+        PassType const pass = make_pass(parts, microbatches[m]);
+        passes_.push_back({microbatches[m], pass, pass.on_clock(output_clock()),
+                           1.0 / samples_of(microbatches[m])});
       }
     }
   }
 
+  /// A microbatch, and its pass.
+  struct MicrobatchPass {
+    Microbatch own;
+    PassType pass;       ///< at any stage
+    PassType at_output;  ///< as the network's output sees it: with the time of its own clock
+    double mean;         ///< one over the samples of which its loss is one
+  };
+  [[nodiscard]] MicrobatchPass const& at(int m) const {
+    return passes_[static_cast<std::size_t>(m)];
+  }
+
   /// What the gradient of a sample's loss is multiplied by, as far as the host knows it.
-  [[nodiscard]] double loss_scale(Microbatch const& own) const {
-    double const mean = 1.0 / samples_of(own);
+  [[nodiscard]] double loss_scale(MicrobatchPass const& at) const {
     if constexpr (host_knows_scale) {
-      return scaled != nullptr ? mean * double{scaled->now.scale} : mean;
+      return scaled != nullptr ? at.mean * double{scaled->now.scale} : at.mean;
     } else {
-      return mean;
+      return at.mean;
     }
   }
 
@@ -23153,16 +23169,14 @@ struct StepSlot : SlotState {
     return averaging().keeps_two() ? microbatches.total_of_copy(own) : key.samples;
   }
 
-  /// The pass over microbatch @p m, at any stage.
-  [[nodiscard]] PassType const& pass(int m) const { return passes_[static_cast<std::size_t>(m)]; }
-
   RankProgram<typename Parts::Backend, Target> const& program;
-  Shape output;  ///< of the network
   FeedType feed;
 
  private:
   // Where a device works behind the host's back, the host does not know the last step's verdict.
   static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
+
+  [[nodiscard]] int output_clock() const { return result_node().out.clock; }
 
   // What the passes of a step depend on: its key, and where the first one's data are.
   struct PassKey {
@@ -23242,7 +23256,7 @@ struct StepSlot : SlotState {
     if (!weighs_targets || batch.targets == nullptr) {
       return own;
     }
-    int const time = key.time[output];
+    int const time = key.time[result_node().out];
     auto const weight = [&](int first, int size) {
       return program.criterion.weight(batch.targets, time, first, size);
     };
@@ -23263,7 +23277,7 @@ struct StepSlot : SlotState {
     return own;
   }
 
-  std::vector<PassType> passes_;
+  std::vector<MicrobatchPass> passes_;
   PassKey passes_key_{};
 };
 
@@ -24203,164 +24217,172 @@ class MicrobatchPasses {
  public:
   using Table = typename Parts::Table;
   using PassType = typename Parts::PassType;
-
-  /// Both outlive this.
-  MicrobatchPasses(Parts& parts, Slot& slot) : parts_{parts}, slot_{slot} {}
+  using Work = typename Slot::MicrobatchPass;
 
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
-  void forward(LocalStage const& stage, int m, Table const& table, int t) const {
-    Microbatch const& own = slot_.microbatches[m];
-    PassType const& pass = slot_.pass(m);
-    parts_.await_links(ActionKind::forward, stage.id, slot_.key.training, own.chunk);
+  TANDEM_INLINE static void forward(Parts& parts, Slot& slot, LocalStage const& stage, int m,
+                                    Table const& table, int t) {
+    Work const& at = slot.at(m);
     if (stage.has_input) {
-      parts_.memory.set_input(t, slot_.feed.input(own), stage.id);
-      if (parts_.tables.reads_two) {
-        parts_.memory.set_input(t, slot_.feed.second_input(own), stage.id, 1);
-      }
+      parts.memory.set_input(t, slot.feed.input(at.own), stage.id);
     }
-    bool const generates = pass.position >= 0 && !pass.is_chunk();
-    if (generates) {
-      parts_.memory.carry(t, own.first - slot_.microbatches.begin());
-    }
-    if (parts_.states && !generates) {
-      parts_.states->point(
-          stage.id, own.first - slot_.microbatches.begin(),
-          pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
-    }
-    if (parts_.chunks) {
-      parts_.chunks->point(
-          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
-            return parts_.memory.operands(t - before, n);
-          });
-    }
-    begin_pass();
-    parts_.forward(pass, table, stage);
-    if (generates) {
-      parts_.memory.carry_nothing(t);
+    if (slot.more) {
+      forward_with_more(parts, slot, stage, at.own, at.pass, table, t);
+    } else {
+      parts.forward(at.pass, table, stage);
     }
     if (stage.has_result) {
-      if (slot_.key.targets) {
-        at_output(pass, [&](PassType const& at) {
-          parts_.criterion->sum(at, table.output, slot_.feed.targets(own), parts_.sums.loss(m));
-        });
+      if (slot.key.targets) {
+        parts.criterion->sum(at.at_output, table.output, slot.feed.targets(at.own),
+                             parts.sums.loss(m));
       }
-      if (slot_.key.outputs) {
-        slot_.feed.store(parts_.device, table.output, own);
+      if (slot.key.outputs) {
+        slot.feed.store(parts.device, table.output, at.own);
       }
     }
   }
 
   /// Takes part in what the replicas do together, without samples.
-  void forward_empty(LocalStage const& stage, int m, Table const& table) const {
+  TANDEM_NOINLINE static void forward_empty(Parts& parts, Slot& slot, LocalStage const& stage,
+                                            int m, Table const& table) {
     if (stage.has_result) {
-      parts_.sums.clear(parts_.device, m);
+      parts.sums.clear(parts.device, m);
     }
-    if (slot_.key.training && synchronizes(stage)) {
-      begin_pass();
-      parts_.forward(slot_.pass(m), table, stage);
+    if (slot.key.training && synchronizes(parts, stage)) {
+      begin_pass(parts);
+      parts.forward(slot.at(m).pass, table, stage);
     } else {
-      go_through(stage, PassDirection::forward);
+      go_through(parts, stage, PassDirection::forward);
     }
   }
 
-  void backward(LocalStage const& stage, BackwardPart part, int m, Table const& table) const {
-    Microbatch const& own = slot_.microbatches[m];
-    if (own.size == 0 && !synchronizes(stage)) {
-      if (part == BackwardPart::input_gradient) {
-        go_through(stage, PassDirection::backward);
-      } else {
-        finish_empty(stage, own);
-      }
+  TANDEM_INLINE static void backward(Parts& parts, Slot& slot, LocalStage const& stage,
+                                     BackwardPart part, int m, Table const& table) {
+    Work const& at = slot.at(m);
+    bool const empty = at.own.size == 0;
+    if (empty && !synchronizes(parts, stage)) {
+      backward_empty(parts, stage, part, at.own);
       return;
     }
-    PassType const& pass = slot_.pass(m);
-    if (parts_.chunks) {
-      parts_.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
-                             pass.position + pass.time, pass.rows_in_all);
+    if (slot.more) {
+      begin_backward(parts, stage, part, at.own, at.pass);
     }
-    if (part != BackwardPart::weight_gradient && own.size > 0) {
-      parts_.await_links(ActionKind::backward, stage.id, true, own.chunk);
-      if (stage.has_result && stage.needs_gradient) {
-        at_output(pass, [&](PassType const& at) {
-          parts_.criterion->gradient(at, table.output, slot_.feed.targets(own),
-                                     slot_.loss_scale(own), table.loss_gradient);
-        });
-      }
+    if (!stage.needs_gradient) {
+      return;
     }
-    if (stage.needs_gradient) {
-      if (part != BackwardPart::input_gradient) {
-        parts_.gradients.open(parts_.device, parts_.memory, stage.id);
-      }
-      begin_pass();
-      parts_.backward(pass, table, stage, part, own.finishes);
+    if (part != BackwardPart::weight_gradient && !empty && stage.has_result) {
+      parts.criterion->gradient(at.at_output, table.output, slot.feed.targets(at.own),
+                                slot.loss_scale(at), table.loss_gradient);
     }
+    if (part != BackwardPart::input_gradient) {
+      parts.gradients.open(parts.device, parts.memory, stage.id);
+    }
+    begin_pass(parts);
+    parts.backward(at.pass, table, stage, part, at.own.finishes);
   }
 
  private:
+  // The passes of a rank that has more to do before them than to call ops.
+  TANDEM_NOINLINE static void forward_with_more(Parts& parts, Slot& slot, LocalStage const& stage,
+                                                Microbatch const& own, PassType const& pass,
+                                                Table const& table, int t) {
+    std::int64_t const sample = own.first - slot.microbatches.begin();
+    parts.await_links(ActionKind::forward, stage.id, slot.key.training, own.chunk);
+    if (stage.has_input && parts.tables.reads_two) {
+      parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
+    }
+    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    if (generates) {
+      parts.memory.carry(t, sample);
+    }
+    if (parts.states && !generates) {
+      parts.states->point(
+          stage.id, sample,
+          pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
+    }
+    if (parts.chunks) {
+      parts.chunks->point(
+          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+            return parts.memory.operands(t - before, n);
+          });
+    }
+    begin_pass(parts);
+    parts.forward(pass, table, stage);
+    if (generates) {
+      parts.memory.carry_nothing(t);
+    }
+  }
+  TANDEM_NOINLINE static void begin_backward(Parts& parts, LocalStage const& stage,
+                                             BackwardPart part, Microbatch const& own,
+                                             PassType const& pass) {
+    if (parts.chunks) {
+      parts.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
+                            pass.position + pass.time, pass.rows_in_all);
+    }
+    if (part != BackwardPart::weight_gradient && own.size > 0) {
+      parts.await_links(ActionKind::backward, stage.id, true, own.chunk);
+    }
+  }
+  TANDEM_NOINLINE static void backward_empty(Parts& parts, LocalStage const& stage,
+                                             BackwardPart part, Microbatch const& own) {
+    if (part == BackwardPart::input_gradient) {
+      go_through(parts, stage, PassDirection::backward);
+    } else {
+      finish_empty(parts, stage, own);
+    }
+  }
+
   // Whether a node joins statistics with those of other replicas: then its passes are called for a
   // microbatch without samples, too.
-  [[nodiscard]] bool synchronizes(LocalStage const& stage) const {
+  [[nodiscard]] static bool synchronizes(Parts const& parts, LocalStage const& stage) {
     bool any = false;
     for (int n = stage.first; n < stage.last; ++n) {
-      any = any || (parts_.tables.several_replicas && parts_.tables.graph.node[n].synchronizes);
+      any = any || (parts.tables.several_replicas && parts.tables.graph.node[n].synchronizes);
     }
     return any;
   }
 
   // Where a rank gathers parameters, with and without samples.
-  void begin_pass() const {
-    if (parts_.shares) {
-      parts_.shares->begin_pass();
+  static void begin_pass(Parts& parts) {
+    if (parts.shares) {
+      parts.shares->begin_pass();
     }
   }
-  void go_through(LocalStage const& stage, PassDirection direction) const {
-    begin_pass();
+  static void go_through(Parts& parts, LocalStage const& stage, PassDirection direction) {
+    begin_pass(parts);
     bool const forward = direction == PassDirection::forward;
     for (int i = 0; i < stage.last - stage.first; ++i) {
-      use_parameters(forward ? stage.first + i : stage.last - 1 - i, direction);
-    }
-  }
-
-  // f(pass) as the network's output sees it: with the time of its own clock.
-  template <class F>
-  void at_output(PassType const& pass, F const& f) const {
-    if (int const clock = slot_.output.clock; clock != 0) {
-      f(pass.on_clock(clock));
-    } else {
-      f(pass);
+      use_parameters(parts, forward ? stage.first + i : stage.last - 1 - i, direction);
     }
   }
 
   // A shard without samples contributes zeros, and still takes part in every collective.
-  void finish_empty(LocalStage const& stage, Microbatch const& own) const {
-    int const* const segment = parts_.tables.segments;
-    parts_.gradients.open(parts_.device, parts_.memory, stage.id);
-    begin_pass();
+  static void finish_empty(Parts& parts, LocalStage const& stage, Microbatch const& own) {
+    int const* const segment = parts.tables.segments;
+    parts.gradients.open(parts.device, parts.memory, stage.id);
+    begin_pass(parts);
     for (int end = stage.last; end > stage.first;) {
       int begin = end - 1;
       while (begin > stage.first && segment[begin - 1] == segment[end - 1]) {
         --begin;
       }
       for (int n = begin; n < end && segment[begin] >= 0; ++n) {
-        use_parameters(n, PassDirection::forward);
+        use_parameters(parts, n, PassDirection::forward);
       }
       for (int n = end - 1; n >= begin; --n) {
-        use_parameters(n, PassDirection::backward);
-        if (int const bucket = parts_.tables.layout.closes[n]; bucket >= 0) {
-          parts_.finish_empty_bucket(bucket, own.adds, own.finishes);
+        use_parameters(parts, n, PassDirection::backward);
+        if (int const bucket = parts.tables.layout.closes[n]; bucket >= 0) {
+          parts.finish_empty_bucket(bucket, own.adds, own.finishes);
         }
       }
       end = begin;
     }
   }
-  void use_parameters(int n, PassDirection direction) const {
-    if (parts_.tables.sharded_parameters) {
-      parts_.use_parameters(n, direction);
+  static void use_parameters(Parts& parts, int n, PassDirection direction) {
+    if (parts.tables.sharded_parameters) {
+      parts.use_parameters(n, direction);
     }
   }
-
-  Parts& parts_;
-  Slot& slot_;
 };
 
 }  // namespace tandem
@@ -25084,7 +25106,7 @@ namespace tandem {
 /// Does one action of @p rank, which has run_forward(action), run_backward(action) and
 /// run_other(action). Whether the row goes on.
 template <class Rank>
-TANDEM_INLINE bool act(Action action, Rank& rank) {
+TANDEM_INLINE bool act(Action const& action, Rank& rank) {
   if (action.kind == ActionKind::forward) {
     rank.run_forward(action);
   } else if (action.kind == ActionKind::backward) {
@@ -25100,9 +25122,8 @@ TANDEM_INLINE bool act(Action action, Rank& rank) {
 template <class Rank>
 void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
   for (;; ++next) {
-    std::uint64_t const word = pack(*next);
-    progress.store(word, std::memory_order_relaxed);
-    if (!act(unpack_action(word), rank)) {  // read once
+    progress.store(pack(*next), std::memory_order_relaxed);
+    if (!act(*next, rank)) {
       return;
     }
   }
@@ -25152,6 +25173,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Target = typename BatchType::TargetType;
   using Parts = RankParts<Core, Target>;
   using Slot = StepSlot<Parts, BatchType>;
+  using Passes = MicrobatchPasses<Parts, Slot>;
   using Program = RankProgram<typename Core::Backend, Target>;
   using detail::HeldParts<Parts>::held;
   static constexpr bool can_go_ahead = Core::way.ahead && Assumes<Update<typename Core::Backend>>;
@@ -25311,33 +25333,26 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Base::watch_;
 
   template <class R>
-  friend bool act(Action, R&);
+  friend bool act(Action const&, R&);
   template <class B>
   friend class AheadRun;
 
-  void run_forward(Action action) {
+  TANDEM_INLINE void run_forward(Action const& action) {
     int const m = action.index;
     auto const& table = held.memory.table(m);
-    MicrobatchPasses<Parts, Slot> const passes{held, slot_};
-    if (slot_.microbatches[m].size > 0) {
-      passes.forward(stage_of(action), m, table, m);
+    if (slot_.at(m).own.size > 0) {
+      Passes::forward(held, slot_, stage_of(action), m, table, m);
     } else {
-      passes.forward_empty(stage_of(action), m, table);
+      Passes::forward_empty(held, slot_, stage_of(action), m, table);
     }
   }
-  void run_backward(Action action) {
-    MicrobatchPasses<Parts, Slot>{held, slot_}.backward(
-        stage_of(action), part_of(action), action.index, held.memory.table(action.index));
+  TANDEM_INLINE void run_backward(Action const& action, BackwardPart part = BackwardPart::whole) {
+    Passes::backward(held, slot_, stage_of(action), part, action.index,
+                     held.memory.table(action.index));
   }
 
-  [[nodiscard]] LocalStage const& stage_of(Action action) const {
-    std::span<LocalStage const> const stages = held.tables.stages;
-    return stages[static_cast<std::size_t>(local_stage(stages, action.stage))];
-  }
-  static BackwardPart part_of(Action action) {
-    return action.kind == ActionKind::input_gradient    ? BackwardPart::input_gradient
-           : action.kind == ActionKind::weight_gradient ? BackwardPart::weight_gradient
-                                                        : BackwardPart::whole;
+  [[nodiscard]] LocalStage const& stage_of(Action const& action) const {
+    return find_stage(held.tables.stages, action.stage);
   }
 
   // Whether the row goes on.
@@ -25345,7 +25360,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     switch (action.kind) {
       case ActionKind::input_gradient:
       case ActionKind::weight_gradient:
-        run_backward(action);
+        run_backward(action, action.kind == ActionKind::input_gradient
+                                 ? BackwardPart::input_gradient
+                                 : BackwardPart::weight_gradient);
         break;
       case ActionKind::reduce_gradient:
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
@@ -62407,7 +62424,7 @@ class AsynchronousRank final
     }
     int const t = table_of(g);
     int const m = in_step(g);
-    Passes{held, slot}.forward(stage_, m, parts_.memory.table(t), t);
+    Passes::forward(held, slot, stage_, m, parts_.memory.table(t), t);
     if (stage_.has_result && m + 1 == rule_.microbatches) {
       parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
       finish(slot, slot.key.samples, *slot.feed.result());
@@ -62423,8 +62440,8 @@ class AsynchronousRank final
 
   void backward(std::int64_t g) {
     Slot& slot = slot_at(g);
-    Passes{held, slot}.backward(stage_, BackwardPart::whole, in_step(g),
-                                parts_.memory.backward_table(table_of(g)));
+    Passes::backward(held, slot, stage_, BackwardPart::whole, in_step(g),
+                     parts_.memory.backward_table(table_of(g)));
   }
 
   void message(Action action, std::int64_t g) {
@@ -62515,7 +62532,7 @@ class AsynchronousRank final
       message(action, slot, m, table);
     }
     begins(ActionKind::forward);
-    Passes{held, slot}.forward(stage_, m, table, t);
+    Passes::forward(held, slot, stage_, m, table, t);
     if (places_.stage + 1 < held.tables.devices) {
       begins(ActionKind::send_forward);
       message(action, slot, m, table);

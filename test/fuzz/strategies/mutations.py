@@ -55,8 +55,8 @@ MUTATIONS = {
         "engine/prepare/memory_plan.hpp", "place_transient(size, n, last[r])",
         "place_transient(size, n, last[r] > n ? last[r] - 1 : n)"),
     "loss_by_microbatches": (  # right where all microbatches are of one size
-        "engine/rank/microbatch_passes.hpp", "slot_.loss_scale(own)",
-        "1.0 / (own.size * parts_.plan.batching.all_microbatches())"),
+        "engine/rank/microbatch_passes.hpp", "slot.loss_scale(at)",
+        "1.0 / (at.own.size * parts.plan.batching.all_microbatches())"),
     "smoothing_over_a_slice": (  # of the words, which several devices share
         "ops/host/vocabulary_slice.hpp", "own_, all_words_, logits", "own_, own_.count, logits"),
     "copy_sum_not_awaited": (
@@ -167,8 +167,9 @@ MUTATIONS = {
         "engine/step/feed.hpp", "batch_.second.lengths + m.first : nullptr",
         "batch_.second.lengths + (m.first - first_) : nullptr"),
     "input_of_another_stage": (  # of two stages of a device the later one sets both inputs
-        "engine/memory/rank_memory.hpp", "inputs_[i].number == input && inputs_[i].stage == stage",
-        "inputs_[i].number == input"),
+        "engine/memory/rank_memory.hpp", "    for (std::ptrdiff_t const edge : inputs_[static_cast<std::size_t>(2 * stage + input)]) {",
+        "    for (std::size_t i = static_cast<std::size_t>(input); i < inputs_.size(); i += 2)\n"
+        "    for (std::ptrdiff_t const edge : inputs_[i]) {"),
     "padding_pooled": (
         "kernels/functors/time_pool.hpp", "return lengths != nullptr ? lengths[sample] : time;", "return time;"),
     "carried_over_first": (  # keys of the rows before are lost

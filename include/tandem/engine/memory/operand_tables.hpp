@@ -91,8 +91,8 @@ class OperandTables {
     return storage(m).operands[static_cast<std::size_t>(n)];
   }
 
-  /// The edges that carry the network's input to nodes, in ascending order.
-  [[nodiscard]] T const** const* input_edges(int m) const { return storage(m).input_edge.data(); }
+  /// The values that edges carry.
+  [[nodiscard]] T const** edge_values(int m) const { return storage(m).edge_value.data(); }
   void set_output(int m, T const* output) { storage(m).table.output = output; }
 
   /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
@@ -109,7 +109,6 @@ class OperandTables {
   struct Storage {
     Table table{};
     Table backward{};  // where its weights are others
-    std::vector<T const**> input_edge{};
     std::vector<T const*> edge_value{};
     std::vector<T*> edge_gradient{};
     std::vector<T const*> forks{};
@@ -171,11 +170,6 @@ class OperandTables {
     for (int e = 0; e < graph_.edges; ++e) {
       own.edge_value.push_back(value_of(graph_.source[e], t));
       own.edge_gradient.push_back(gradient(t, plan_.edge_gradient[static_cast<std::size_t>(e)]));
-    }
-    for (int e = 0; e < graph_.edges; ++e) {
-      if (graph_.node[root_of(graph_, graph_.source[e])].kind == NodeKind::input) {
-        own.input_edge.push_back(&own.edge_value[static_cast<std::size_t>(e)]);
-      }
     }
     for (int s = 0; s < static_cast<int>(task_.stages.size()); ++s) {
       StageLife const& stage = task_.stages[static_cast<std::size_t>(s)];

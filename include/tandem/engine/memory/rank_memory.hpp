@@ -4,6 +4,7 @@
 /// @file
 /// RankMemory: the arenas of one rank, allocated once, and the tables of pointers into them.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -209,11 +210,9 @@ class RankMemory : public ParameterMemory<Backend> {
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
   /// whose table this is, too.
   void set_input(int m, T const* x, int stage, int input = 0) {
-    T const** const* const edge = tables_.input_edges(m);
-    for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].number == input && inputs_[i].stage == stage) {
-        *edge[i] = x;
-      }
+    T const** const values = tables_.edge_values(m);
+    for (std::ptrdiff_t const edge : inputs_[static_cast<std::size_t>(2 * stage + input)]) {
+      values[edge] = x;
     }
     if (result_is_input_) {
       tables_.set_output(m, x);
@@ -322,20 +321,18 @@ class RankMemory : public ParameterMemory<Backend> {
     return all;
   }
 
-  /// An edge that carries an input of the network.
-  struct EdgeInput {
-    int number;  ///< of the input
-    int stage;   ///< to which it carries that
-  };
-  // In ascending order of edges.
-  [[nodiscard]] static TANDEM_COLD std::vector<EdgeInput> edge_inputs(GraphView const& graph) {
-    std::vector<EdgeInput> all;
-    for (int n = 0; n < graph.nodes; ++n) {  // whose edges are in ascending order, too
+  // The edges that carry an input of the network: input i to stage s at 2 * s + i.
+  [[nodiscard]] static TANDEM_COLD std::vector<std::vector<std::ptrdiff_t>> edge_inputs(
+      GraphView const& graph) {
+    std::vector<std::vector<std::ptrdiff_t>> all;
+    for (int n = 0; n < graph.nodes; ++n) {
       Node const& node = graph.node[n];
+      auto const first = static_cast<std::size_t>(2 * node.stage);
+      all.resize(std::max(all.size(), first + 2));
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         Node const& root = graph.node[root_of(graph, graph.source[e])];
         if (root.kind == NodeKind::input) {
-          all.push_back({root.input, node.stage});
+          all[first + static_cast<std::size_t>(root.input)].push_back(e);
         }
       }
     }
@@ -355,7 +352,7 @@ class RankMemory : public ParameterMemory<Backend> {
   OperandTables<T, P> tables_;
   CarriedRows<Backend> carried_;
   bool carries_all_;
-  std::vector<EdgeInput> inputs_;
+  std::vector<std::vector<std::ptrdiff_t>> inputs_;
   bool result_is_input_;
 };
 

@@ -226,7 +226,7 @@ class AsynchronousRank final
     }
     int const t = table_of(g);
     int const m = in_step(g);
-    Passes{held, slot}.forward(stage_, m, parts_.memory.table(t), t);
+    Passes::forward(held, slot, stage_, m, parts_.memory.table(t), t);
     if (stage_.has_result && m + 1 == rule_.microbatches) {
       parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
       finish(slot, slot.key.samples, *slot.feed.result());
@@ -242,8 +242,8 @@ class AsynchronousRank final
 
   void backward(std::int64_t g) {
     Slot& slot = slot_at(g);
-    Passes{held, slot}.backward(stage_, BackwardPart::whole, in_step(g),
-                                parts_.memory.backward_table(table_of(g)));
+    Passes::backward(held, slot, stage_, BackwardPart::whole, in_step(g),
+                     parts_.memory.backward_table(table_of(g)));
   }
 
   void message(Action action, std::int64_t g) {
@@ -334,7 +334,7 @@ class AsynchronousRank final
       message(action, slot, m, table);
     }
     begins(ActionKind::forward);
-    Passes{held, slot}.forward(stage_, m, table, t);
+    Passes::forward(held, slot, stage_, m, table, t);
     if (places_.stage + 1 < held.tables.devices) {
       begins(ActionKind::send_forward);
       message(action, slot, m, table);

@@ -23,164 +23,172 @@ class MicrobatchPasses {
  public:
   using Table = typename Parts::Table;
   using PassType = typename Parts::PassType;
-
-  /// Both outlive this.
-  MicrobatchPasses(Parts& parts, Slot& slot) : parts_{parts}, slot_{slot} {}
+  using Work = typename Slot::MicrobatchPass;
 
   /// Microbatch @p m of a step, in table @p t of the rank's memory, which is @p table.
-  void forward(LocalStage const& stage, int m, Table const& table, int t) const {
-    Microbatch const& own = slot_.microbatches[m];
-    PassType const& pass = slot_.pass(m);
-    parts_.await_links(ActionKind::forward, stage.id, slot_.key.training, own.chunk);
+  TANDEM_INLINE static void forward(Parts& parts, Slot& slot, LocalStage const& stage, int m,
+                                    Table const& table, int t) {
+    Work const& at = slot.at(m);
     if (stage.has_input) {
-      parts_.memory.set_input(t, slot_.feed.input(own), stage.id);
-      if (parts_.tables.reads_two) {
-        parts_.memory.set_input(t, slot_.feed.second_input(own), stage.id, 1);
-      }
+      parts.memory.set_input(t, slot.feed.input(at.own), stage.id);
     }
-    bool const generates = pass.position >= 0 && !pass.is_chunk();
-    if (generates) {
-      parts_.memory.carry(t, own.first - slot_.microbatches.begin());
-    }
-    if (parts_.states && !generates) {
-      parts_.states->point(
-          stage.id, own.first - slot_.microbatches.begin(),
-          pass.training, [&](int n) -> auto& { return parts_.memory.operands(t, n); });
-    }
-    if (parts_.chunks) {
-      parts_.chunks->point(
-          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
-            return parts_.memory.operands(t - before, n);
-          });
-    }
-    begin_pass();
-    parts_.forward(pass, table, stage);
-    if (generates) {
-      parts_.memory.carry_nothing(t);
+    if (slot.more) {
+      forward_with_more(parts, slot, stage, at.own, at.pass, table, t);
+    } else {
+      parts.forward(at.pass, table, stage);
     }
     if (stage.has_result) {
-      if (slot_.key.targets) {
-        at_output(pass, [&](PassType const& at) {
-          parts_.criterion->sum(at, table.output, slot_.feed.targets(own), parts_.sums.loss(m));
-        });
+      if (slot.key.targets) {
+        parts.criterion->sum(at.at_output, table.output, slot.feed.targets(at.own),
+                             parts.sums.loss(m));
       }
-      if (slot_.key.outputs) {
-        slot_.feed.store(parts_.device, table.output, own);
+      if (slot.key.outputs) {
+        slot.feed.store(parts.device, table.output, at.own);
       }
     }
   }
 
   /// Takes part in what the replicas do together, without samples.
-  void forward_empty(LocalStage const& stage, int m, Table const& table) const {
+  TANDEM_NOINLINE static void forward_empty(Parts& parts, Slot& slot, LocalStage const& stage,
+                                            int m, Table const& table) {
     if (stage.has_result) {
-      parts_.sums.clear(parts_.device, m);
+      parts.sums.clear(parts.device, m);
     }
-    if (slot_.key.training && synchronizes(stage)) {
-      begin_pass();
-      parts_.forward(slot_.pass(m), table, stage);
+    if (slot.key.training && synchronizes(parts, stage)) {
+      begin_pass(parts);
+      parts.forward(slot.at(m).pass, table, stage);
     } else {
-      go_through(stage, PassDirection::forward);
+      go_through(parts, stage, PassDirection::forward);
     }
   }
 
-  void backward(LocalStage const& stage, BackwardPart part, int m, Table const& table) const {
-    Microbatch const& own = slot_.microbatches[m];
-    if (own.size == 0 && !synchronizes(stage)) {
-      if (part == BackwardPart::input_gradient) {
-        go_through(stage, PassDirection::backward);
-      } else {
-        finish_empty(stage, own);
-      }
+  TANDEM_INLINE static void backward(Parts& parts, Slot& slot, LocalStage const& stage,
+                                     BackwardPart part, int m, Table const& table) {
+    Work const& at = slot.at(m);
+    bool const empty = at.own.size == 0;
+    if (empty && !synchronizes(parts, stage)) {
+      backward_empty(parts, stage, part, at.own);
       return;
     }
-    PassType const& pass = slot_.pass(m);
-    if (parts_.chunks) {
-      parts_.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
-                             pass.position + pass.time, pass.rows_in_all);
+    if (slot.more) {
+      begin_backward(parts, stage, part, at.own, at.pass);
     }
-    if (part != BackwardPart::weight_gradient && own.size > 0) {
-      parts_.await_links(ActionKind::backward, stage.id, true, own.chunk);
-      if (stage.has_result && stage.needs_gradient) {
-        at_output(pass, [&](PassType const& at) {
-          parts_.criterion->gradient(at, table.output, slot_.feed.targets(own),
-                                     slot_.loss_scale(own), table.loss_gradient);
-        });
-      }
+    if (!stage.needs_gradient) {
+      return;
     }
-    if (stage.needs_gradient) {
-      if (part != BackwardPart::input_gradient) {
-        parts_.gradients.open(parts_.device, parts_.memory, stage.id);
-      }
-      begin_pass();
-      parts_.backward(pass, table, stage, part, own.finishes);
+    if (part != BackwardPart::weight_gradient && !empty && stage.has_result) {
+      parts.criterion->gradient(at.at_output, table.output, slot.feed.targets(at.own),
+                                slot.loss_scale(at), table.loss_gradient);
     }
+    if (part != BackwardPart::input_gradient) {
+      parts.gradients.open(parts.device, parts.memory, stage.id);
+    }
+    begin_pass(parts);
+    parts.backward(at.pass, table, stage, part, at.own.finishes);
   }
 
  private:
+  // The passes of a rank that has more to do before them than to call ops.
+  TANDEM_NOINLINE static void forward_with_more(Parts& parts, Slot& slot, LocalStage const& stage,
+                                                Microbatch const& own, PassType const& pass,
+                                                Table const& table, int t) {
+    std::int64_t const sample = own.first - slot.microbatches.begin();
+    parts.await_links(ActionKind::forward, stage.id, slot.key.training, own.chunk);
+    if (stage.has_input && parts.tables.reads_two) {
+      parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
+    }
+    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    if (generates) {
+      parts.memory.carry(t, sample);
+    }
+    if (parts.states && !generates) {
+      parts.states->point(
+          stage.id, sample,
+          pass.training, [&](int n) -> auto& { return parts.memory.operands(t, n); });
+    }
+    if (parts.chunks) {
+      parts.chunks->point(
+          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+            return parts.memory.operands(t - before, n);
+          });
+    }
+    begin_pass(parts);
+    parts.forward(pass, table, stage);
+    if (generates) {
+      parts.memory.carry_nothing(t);
+    }
+  }
+  TANDEM_NOINLINE static void begin_backward(Parts& parts, LocalStage const& stage,
+                                             BackwardPart part, Microbatch const& own,
+                                             PassType const& pass) {
+    if (parts.chunks) {
+      parts.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
+                            pass.position + pass.time, pass.rows_in_all);
+    }
+    if (part != BackwardPart::weight_gradient && own.size > 0) {
+      parts.await_links(ActionKind::backward, stage.id, true, own.chunk);
+    }
+  }
+  TANDEM_NOINLINE static void backward_empty(Parts& parts, LocalStage const& stage,
+                                             BackwardPart part, Microbatch const& own) {
+    if (part == BackwardPart::input_gradient) {
+      go_through(parts, stage, PassDirection::backward);
+    } else {
+      finish_empty(parts, stage, own);
+    }
+  }
+
   // Whether a node joins statistics with those of other replicas: then its passes are called for a
   // microbatch without samples, too.
-  [[nodiscard]] bool synchronizes(LocalStage const& stage) const {
+  [[nodiscard]] static bool synchronizes(Parts const& parts, LocalStage const& stage) {
     bool any = false;
     for (int n = stage.first; n < stage.last; ++n) {
-      any = any || (parts_.tables.several_replicas && parts_.tables.graph.node[n].synchronizes);
+      any = any || (parts.tables.several_replicas && parts.tables.graph.node[n].synchronizes);
     }
     return any;
   }
 
   // Where a rank gathers parameters, with and without samples.
-  void begin_pass() const {
-    if (parts_.shares) {
-      parts_.shares->begin_pass();
+  static void begin_pass(Parts& parts) {
+    if (parts.shares) {
+      parts.shares->begin_pass();
     }
   }
-  void go_through(LocalStage const& stage, PassDirection direction) const {
-    begin_pass();
+  static void go_through(Parts& parts, LocalStage const& stage, PassDirection direction) {
+    begin_pass(parts);
     bool const forward = direction == PassDirection::forward;
     for (int i = 0; i < stage.last - stage.first; ++i) {
-      use_parameters(forward ? stage.first + i : stage.last - 1 - i, direction);
-    }
-  }
-
-  // f(pass) as the network's output sees it: with the time of its own clock.
-  template <class F>
-  void at_output(PassType const& pass, F const& f) const {
-    if (int const clock = slot_.output.clock; clock != 0) {
-      f(pass.on_clock(clock));
-    } else {
-      f(pass);
+      use_parameters(parts, forward ? stage.first + i : stage.last - 1 - i, direction);
     }
   }
 
   // A shard without samples contributes zeros, and still takes part in every collective.
-  void finish_empty(LocalStage const& stage, Microbatch const& own) const {
-    int const* const segment = parts_.tables.segments;
-    parts_.gradients.open(parts_.device, parts_.memory, stage.id);
-    begin_pass();
+  static void finish_empty(Parts& parts, LocalStage const& stage, Microbatch const& own) {
+    int const* const segment = parts.tables.segments;
+    parts.gradients.open(parts.device, parts.memory, stage.id);
+    begin_pass(parts);
     for (int end = stage.last; end > stage.first;) {
       int begin = end - 1;
       while (begin > stage.first && segment[begin - 1] == segment[end - 1]) {
         --begin;
       }
       for (int n = begin; n < end && segment[begin] >= 0; ++n) {
-        use_parameters(n, PassDirection::forward);
+        use_parameters(parts, n, PassDirection::forward);
       }
       for (int n = end - 1; n >= begin; --n) {
-        use_parameters(n, PassDirection::backward);
-        if (int const bucket = parts_.tables.layout.closes[n]; bucket >= 0) {
-          parts_.finish_empty_bucket(bucket, own.adds, own.finishes);
+        use_parameters(parts, n, PassDirection::backward);
+        if (int const bucket = parts.tables.layout.closes[n]; bucket >= 0) {
+          parts.finish_empty_bucket(bucket, own.adds, own.finishes);
         }
       }
       end = begin;
     }
   }
-  void use_parameters(int n, PassDirection direction) const {
-    if (parts_.tables.sharded_parameters) {
-      parts_.use_parameters(n, direction);
+  static void use_parameters(Parts& parts, int n, PassDirection direction) {
+    if (parts.tables.sharded_parameters) {
+      parts.use_parameters(n, direction);
     }
   }
-
-  Parts& parts_;
-  Slot& slot_;
 };
 
 }  // namespace tandem

@@ -43,6 +43,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Target = typename BatchType::TargetType;
   using Parts = RankParts<Core, Target>;
   using Slot = StepSlot<Parts, BatchType>;
+  using Passes = MicrobatchPasses<Parts, Slot>;
   using Program = RankProgram<typename Core::Backend, Target>;
   using detail::HeldParts<Parts>::held;
   static constexpr bool can_go_ahead = Core::way.ahead && Assumes<Update<typename Core::Backend>>;
@@ -202,33 +203,26 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   using Base::watch_;
 
   template <class R>
-  friend bool act(Action, R&);
+  friend bool act(Action const&, R&);
   template <class B>
   friend class AheadRun;
 
-  void run_forward(Action action) {
+  TANDEM_INLINE void run_forward(Action const& action) {
     int const m = action.index;
     auto const& table = held.memory.table(m);
-    MicrobatchPasses<Parts, Slot> const passes{held, slot_};
-    if (slot_.microbatches[m].size > 0) {
-      passes.forward(stage_of(action), m, table, m);
+    if (slot_.at(m).own.size > 0) {
+      Passes::forward(held, slot_, stage_of(action), m, table, m);
     } else {
-      passes.forward_empty(stage_of(action), m, table);
+      Passes::forward_empty(held, slot_, stage_of(action), m, table);
     }
   }
-  void run_backward(Action action) {
-    MicrobatchPasses<Parts, Slot>{held, slot_}.backward(
-        stage_of(action), part_of(action), action.index, held.memory.table(action.index));
+  TANDEM_INLINE void run_backward(Action const& action, BackwardPart part = BackwardPart::whole) {
+    Passes::backward(held, slot_, stage_of(action), part, action.index,
+                     held.memory.table(action.index));
   }
 
-  [[nodiscard]] LocalStage const& stage_of(Action action) const {
-    std::span<LocalStage const> const stages = held.tables.stages;
-    return stages[static_cast<std::size_t>(local_stage(stages, action.stage))];
-  }
-  static BackwardPart part_of(Action action) {
-    return action.kind == ActionKind::input_gradient    ? BackwardPart::input_gradient
-           : action.kind == ActionKind::weight_gradient ? BackwardPart::weight_gradient
-                                                        : BackwardPart::whole;
+  [[nodiscard]] LocalStage const& stage_of(Action const& action) const {
+    return find_stage(held.tables.stages, action.stage);
   }
 
   // Whether the row goes on.
@@ -236,7 +230,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     switch (action.kind) {
       case ActionKind::input_gradient:
       case ActionKind::weight_gradient:
-        run_backward(action);
+        run_backward(action, action.kind == ActionKind::input_gradient
+                                 ? BackwardPart::input_gradient
+                                 : BackwardPart::weight_gradient);
         break;
       case ActionKind::reduce_gradient:
         parts_.gradients.await(parts_.device, parts_.memory, action.index);

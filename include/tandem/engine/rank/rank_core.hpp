@@ -170,7 +170,8 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
             tracer, options.largest_microbatch)},
         ties{make_part<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
-             plan.batching.replicas * tables.devices * tables.slices > 1} {
+             plan.batching.replicas * tables.devices * tables.slices > 1},
+        more{links || shares || states || chunks || tables.reads_two} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch;
     if constexpr (requires { device.casts; }) {
@@ -301,7 +302,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   }
 
   /// NodePasses calls it: the gradients of @p bucket are whole for @p leaf, unless that is -1.
-  void bucket_ready(int bucket, int leaf) {
+  TANDEM_NOINLINE void bucket_ready(int bucket, int leaf) {
     if constexpr (requires { Verbs<Backend>::finish_gradients(device); }) {
       Verbs<Backend>::finish_gradients(device);
     }
@@ -429,6 +430,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   RankPart<Links> links;
   RankPart<Ties> ties;
   StepSums<Backend> sums;
+  bool more;  // a pass begins with more than the input of the rank's microbatch
 
  private:
   // Gradients of layers on tiles are parts of a sum over the ranks; of all else in the bucket, as

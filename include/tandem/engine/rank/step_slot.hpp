@@ -27,6 +27,7 @@ struct SlotState {
   StepKey key{};
   bool groups_clip = false;            ///< by norms of their own
   bool weighs_targets = false;         ///< the loss is a mean over something else than samples
+  bool more = false;                   ///< passes consist of more than inputs and ops
   bool touched = false;                ///< it may have changed parameters or optimizer states
   ScaledLoss const* scaled = nullptr;  ///< of training steps, in the device's memory; null: not
   StepState const* state = nullptr;    ///< in the device's memory, as the next
@@ -50,7 +51,6 @@ struct StepSlot : SlotState {
                   .groups_clip = clips_apart(options.groups),
                   .weighs_targets = parts.program.criterion.weight != nullptr},
         program{parts.program},
-        output{program.tables.network.node[program.tables.network.result].out},
         feed{parts.device,
              {.tables = program.tables,
               .samples = parts.samples_of(options),
@@ -66,6 +66,7 @@ struct StepSlot : SlotState {
     Batch const batch = parts.slices ? parts.slices->given(all, limit()) : all;
     bool const has_source = batch.position <= 0 || !program.tables.reads_two;
     Times const time{{has_source ? rows_of(0, batch.time) : 0, rows_of(1, batch.second.time)}};
+    more = parts.more || batch.position >= 0;
     key = {.samples = batch.size,
            .time = time,
            .lengths = batch.lengths != nullptr,
@@ -87,18 +88,30 @@ struct StepSlot : SlotState {
       passes_key_ = now;
       passes_.clear();
       for (int m = 0; m < microbatches.passes(); ++m) {
-        passes_.push_back(make_pass(parts, microbatches[m]));
+        PassType const pass = make_pass(parts, microbatches[m]);
+        passes_.push_back({microbatches[m], pass, pass.on_clock(output_clock()),
+                           1.0 / samples_of(microbatches[m])});
       }
     }
   }
 
+  /// A microbatch, and its pass.
+  struct MicrobatchPass {
+    Microbatch own;
+    PassType pass;       ///< at any stage
+    PassType at_output;  ///< as the network's output sees it: with the time of its own clock
+    double mean;         ///< one over the samples of which its loss is one
+  };
+  [[nodiscard]] MicrobatchPass const& at(int m) const {
+    return passes_[static_cast<std::size_t>(m)];
+  }
+
   /// What the gradient of a sample's loss is multiplied by, as far as the host knows it.
-  [[nodiscard]] double loss_scale(Microbatch const& own) const {
-    double const mean = 1.0 / samples_of(own);
+  [[nodiscard]] double loss_scale(MicrobatchPass const& at) const {
     if constexpr (host_knows_scale) {
-      return scaled != nullptr ? mean * double{scaled->now.scale} : mean;
+      return scaled != nullptr ? at.mean * double{scaled->now.scale} : at.mean;
     } else {
-      return mean;
+      return at.mean;
     }
   }
 
@@ -107,16 +120,14 @@ struct StepSlot : SlotState {
     return averaging().keeps_two() ? microbatches.total_of_copy(own) : key.samples;
   }
 
-  /// The pass over microbatch @p m, at any stage.
-  [[nodiscard]] PassType const& pass(int m) const { return passes_[static_cast<std::size_t>(m)]; }
-
   RankProgram<typename Parts::Backend, Target> const& program;
-  Shape output;  ///< of the network
   FeedType feed;
 
  private:
   // Where a device works behind the host's back, the host does not know the last step's verdict.
   static constexpr bool host_knows_scale = FeedType::steps_in_flight == 1;
+
+  [[nodiscard]] int output_clock() const { return result_node().out.clock; }
 
   // What the passes of a step depend on: its key, and where the first one's data are.
   struct PassKey {
@@ -196,7 +207,7 @@ struct StepSlot : SlotState {
     if (!weighs_targets || batch.targets == nullptr) {
       return own;
     }
-    int const time = key.time[output];
+    int const time = key.time[result_node().out];
     auto const weight = [&](int first, int size) {
       return program.criterion.weight(batch.targets, time, first, size);
     };
@@ -217,7 +228,7 @@ struct StepSlot : SlotState {
     return own;
   }
 
-  std::vector<PassType> passes_;
+  std::vector<MicrobatchPass> passes_;
   PassKey passes_key_{};
 };
 

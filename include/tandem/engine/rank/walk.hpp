@@ -15,7 +15,7 @@ namespace tandem {
 /// Does one action of @p rank, which has run_forward(action), run_backward(action) and
 /// run_other(action). Whether the row goes on.
 template <class Rank>
-TANDEM_INLINE bool act(Action action, Rank& rank) {
+TANDEM_INLINE bool act(Action const& action, Rank& rank) {
   if (action.kind == ActionKind::forward) {
     rank.run_forward(action);
   } else if (action.kind == ActionKind::backward) {
@@ -31,9 +31,8 @@ TANDEM_INLINE bool act(Action action, Rank& rank) {
 template <class Rank>
 void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
   for (;; ++next) {
-    std::uint64_t const word = pack(*next);
-    progress.store(word, std::memory_order_relaxed);
-    if (!act(unpack_action(word), rank)) {  // read once
+    progress.store(pack(*next), std::memory_order_relaxed);
+    if (!act(*next, rank)) {
       return;
     }
   }

@@ -50,7 +50,7 @@ class ChunkFeed {
       for (int b = 0; b < part.size; ++b) {
         std::int64_t const sample = part.first - first_ + b;
         std::int64_t const from = sample * time + part.position;
-        std::int64_t const to = place(part) + std::int64_t{b} * each;
+        std::int64_t const to = part.place + std::int64_t{b} * each;
         fill(x, from, rows, each, 0, index_.data() + to);
         fill(targets, from, rows, each, -1, target_.data() + to);
         int const length = lengths != nullptr ? lengths[sample] : time;
@@ -60,12 +60,6 @@ class ChunkFeed {
     }
   }
 
-  [[nodiscard]] std::int32_t const* input(Microbatch const& m) const {
-    return index_.data() + place(m);
-  }
-  [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return target_.data() + place(m);
-  }
   /// How many rows of the chunk count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
     return has_lengths_ ? length_.data() + length_place(m) : nullptr;
@@ -93,9 +87,6 @@ class ChunkFeed {
     if (all != nullptr) {
       std::fill_n(std::copy_n(all + from, rows, to), each - rows, other);
     }
-  }
-  [[nodiscard]] std::int64_t place(Microbatch const& m) const {
-    return (m.first - first_) * time_ + std::int64_t{m.size} * m.position;
   }
   [[nodiscard]] std::size_t length_place(Microbatch const& m) const {
     return static_cast<std::size_t>((m.first - first_) * chunks_ + std::int64_t{m.size} * m.chunk);
@@ -172,6 +163,16 @@ class Feed {
     time_ = times_[in_];
     input_each_ = in_.elements(time_);
     target_each_ = targets_.elements(times_[out_]);
+    x_ = reinterpret_cast<Read const*>(of_rank(batch.x, input_each_));
+    first_target_ = of_rank(batch.targets, target_each_);
+    if (converts_input_) {
+      x_ = samples_.template as<Read>();
+    }
+    if (in_chunks_) {
+      x_ = reinterpret_cast<Read const*>(chunks_.inputs());
+      first_target_ = chunks_.targets();
+      input_each_ = target_each_ = 1;
+    }
     result_ = {};
   }
 
@@ -186,8 +187,7 @@ class Feed {
   void load(Device& device, RankMicrobatches const& own) {
     if constexpr (takes_indices) {
       if (in_chunks_) {
-        std::int64_t const at = (first_ - batch_.from) * time_;
-        chunks_.load(own, batch_.x + at, batch_.targets != nullptr ? batch_.targets + at : nullptr,
+        chunks_.load(own, of_rank(batch_.x, time_), of_rank(batch_.targets, time_),
                      batch_.lengths != nullptr ? batch_.lengths + first_ : nullptr);
       }
     } else if constexpr (has_border<Backend>) {
@@ -195,20 +195,13 @@ class Feed {
         return;
       }
       Border<Backend>::load(device, static_cast<int>(own.end() - own.begin()), shape_of(in_),
-                            batch_.x + (first_ - batch_.from) * input_each_,
-                            samples_.template as<T>());
+                            of_rank(batch_.x, input_each_), samples_.template as<T>());
     }
   }
 
   /// A microbatch's samples and targets, in the device's memory and in the backend's layout.
   [[nodiscard]] T const* input(Microbatch const& m) const {
-    if (in_chunks_) {
-      return reinterpret_cast<T const*>(chunks_.input(m));
-    }
-    if (converts_input_) {
-      return samples_.template as<T>() + (m.first - first_) * input_each_;
-    }
-    return reinterpret_cast<T const*>(batch_.x + place(m) * input_each_);
+    return reinterpret_cast<T const*>(x_ + m.place * input_each_);
   }
   /// The same of the second input, which are indices.
   [[nodiscard]] T const* second_input(Microbatch const& m) const {
@@ -216,7 +209,7 @@ class Feed {
                                       place(m) * second_.elements(times_[second_]));
   }
   [[nodiscard]] Target const* targets(Microbatch const& m) const {
-    return in_chunks_ ? chunks_.targets(m) : batch_.targets + place(m) * target_each_;
+    return first_target_ + m.place * target_each_;
   }
   /// How many rows of each of its samples count; null: all.
   [[nodiscard]] std::int32_t const* lengths(Microbatch const& m) const {
@@ -276,6 +269,12 @@ class Feed {
   // Of a microbatch's first sample, in what this process has.
   [[nodiscard]] std::int64_t place(Microbatch const& m) const { return m.first - from_; }
 
+  // Where those of the rank's first sample begin, of which each has so many.
+  template <class E>
+  [[nodiscard]] E const* of_rank(E const* all, std::int64_t each) const {
+    return all != nullptr ? all + (first_ - from_) * each : nullptr;
+  }
+
   // As this step has it.
   [[nodiscard]] Shape shape_of(Shape shape) const {
     if (shape.timed) {
@@ -286,6 +285,7 @@ class Feed {
 
   // No backend stores indices otherwise.
   static constexpr bool takes_indices = std::is_same_v<In, std::int32_t>;
+  using Read = std::conditional_t<takes_indices, In, T>;  // by the first node's op
 
   DeviceTables const& tables_;
   Shape targets_;
@@ -303,6 +303,8 @@ class Feed {
   int time_ = 0;                  // those of the first input
   std::int64_t input_each_ = 0;   // elements of a sample
   std::int64_t target_each_ = 0;  // likewise
+  Read const* x_ = nullptr;       // of the rank's first sample, as passes read it
+  Target const* first_target_ = nullptr;  // likewise
   StepState state_{};
   Batch batch_{};
   StepResult result_{};

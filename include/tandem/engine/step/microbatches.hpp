@@ -24,6 +24,8 @@ struct Microbatch {
   bool adds = false;  ///< an earlier one of its leaf has samples, so gradients are added
   int position = -1;  ///< of a chunk: its first row of each sample; -1: it has all rows
   int chunk = 0;      ///< which of the microbatch's
+  /// Where its data begin among the rank's, in samples; of a chunk, in rows.
+  std::int64_t place = 0;
 };
 
 /// The sizes for one global batch size, worked out again only when that changes.
@@ -115,6 +117,7 @@ TANDEM_ONCE void RankMicrobatches::split(int total, Times const& time) {
   for (int i = 0; i < global(0); ++i) {
     before += microbatch_size(total, i, batching_);
   }
+  int const first = before;
   bool adds = false;
   for (int m = 0; m < batching_.microbatches; ++m) {
     int const size = microbatch_size(total, batching_.global(replica_, m), batching_);
@@ -131,7 +134,10 @@ TANDEM_ONCE void RankMicrobatches::split(int total, Times const& time) {
           .finishes = ends ? leaf : -1,
           .adds = adds || (chunk + 1 < chunks && size > 0),
           .position = chunks > 1 ? chunk * part.of[0] : -1,
-          .chunk = chunk};
+          .chunk = chunk,
+          .place = chunks > 1 ? std::int64_t{part.of[0]} *
+                                    (std::int64_t{before - first} * chunks + size * chunk)
+                              : before - first};
     }
     adds = adds || size > 0;
     before += size;

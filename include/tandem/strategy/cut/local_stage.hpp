@@ -30,13 +30,16 @@ struct LocalStages {
   LocalStage stage[static_cast<std::size_t>(Count)] = {};
 };
 
-/// Which of a device's stages has this number in the StageMap.
-constexpr int local_stage(std::span<LocalStage const> stages, int id) {
-  int local = 0;
-  while (stages[static_cast<std::size_t>(local)].id != id) {
-    ++local;
+/// The one of a device's stages that has this number in the StageMap, and which one that is.
+constexpr LocalStage const& find_stage(std::span<LocalStage const> stages, int id) {
+  LocalStage const* stage = stages.data();
+  while (stage->id != id) {
+    ++stage;
   }
-  return local;
+  return *stage;
+}
+constexpr int local_stage(std::span<LocalStage const> stages, int id) {
+  return static_cast<int>(&find_stage(stages, id) - stages.data());
 }
 
 /// Whether a device has two copies of a part of the model, as the one in the middle may.
