@@ -2090,6 +2090,35 @@ struct Graph {
   }
 };
 
+namespace detail {
+
+/// Writes nodes and edges one behind another into a graph; without one it counts them.
+class GraphWriter {
+ protected:
+  /// @return its index
+  template <class G>
+  constexpr int add(G* to, Node node, int edges) {
+    node.first_edge = size_.edges;
+    node.edges = edges;
+    if (to != nullptr) {
+      to->node[size_.nodes] = node;
+    }
+    return size_.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* to, int source, int origin) {
+    if (to != nullptr) {
+      to->source[size_.edges] = source;
+      to->edge_origin[size_.edges] = origin;
+    }
+    ++size_.edges;
+  }
+
+  GraphSize size_{};
+};
+
+}  // namespace detail
+
 /// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
 /// theirs on in place; below the first trained layer none is wanted.
 /// @param graph  a Graph, or a GraphView
@@ -5597,7 +5626,7 @@ namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <class Whole>
-class Spreader {
+class Spreader : GraphWriter {
  public:
   constexpr Spreader(Whole const& whole, Dealing const& dealing)
       : whole_{whole},
@@ -5641,23 +5670,6 @@ class Spreader {
   }
 
  private:
-  template <class G>
-  constexpr int add(G* to, Node node, int edges) {
-    node.first_edge = size_.edges;
-    node.edges = edges;
-    if (to != nullptr) {
-      to->node[size_.nodes] = node;
-    }
-    return size_.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* to, int source, int origin) {
-    if (to != nullptr) {
-      to->source[size_.edges] = source;
-      to->edge_origin[size_.edges] = origin;
-    }
-    ++size_.edges;
-  }
   /// Parameter @p p of node @p n of the whole graph, as the node that comes next has it.
   template <class G>
   constexpr void add_parameter(G* to, int n, int p, ParameterSlices const& slices) {
@@ -5851,7 +5863,6 @@ class Spreader {
   Whole const& whole_;
   SpreadPlan<Whole> plan_;
   Dealing dealing_;
-  GraphSize size_{};
   PerNode<int, Whole> local_ = {};   // of a node: where its output is, or that of its first slice
   PerNode<int, Whole> copied_ = {};  // of a node: its Copy, or -1
 };
@@ -6272,7 +6283,7 @@ namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <class Whole>
-class RowDealer {
+class RowDealer : GraphWriter {
  public:
   constexpr RowDealer(Whole const& whole, int slices) : whole_{whole}, slices_{slices} {
     for (PerNode<bool, Whole>* const list : {&between_, &in_rows_, &collects_}) {
@@ -6332,24 +6343,6 @@ class RowDealer {
   }
   [[nodiscard]] constexpr int edge_of(int n) const {
     return whole_.node[n].edges > 0 ? whole_.edge_origin[whole_.node[n].first_edge] : 0;
-  }
-
-  template <class G>
-  constexpr int add(G* to, Node node, int edges) {
-    node.first_edge = size_.edges;
-    node.edges = edges;
-    if (to != nullptr) {
-      to->node[size_.nodes] = node;
-    }
-    return size_.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* to, int source, int origin) {
-    if (to != nullptr) {
-      to->source[size_.edges] = source;
-      to->edge_origin[size_.edges] = origin;
-    }
-    ++size_.edges;
   }
 
   // A Deal or a Collect of what node @p source of the new graph makes, where node @p n stands.
@@ -6457,7 +6450,6 @@ class RowDealer {
 
   Whole const& whole_;
   int slices_;
-  GraphSize size_{};
   PerNode<bool, Whole> between_ = {};
   PerNode<bool, Whole> in_rows_ = {};   // its output is
   PerNode<bool, Whole> collects_ = {};  // some reader wants all of it
@@ -6702,7 +6694,7 @@ namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <class Whole>
-class Tiler {
+class Tiler : GraphWriter {
  public:
   constexpr Tiler(Whole const& whole, Extent2d tiles)
       : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {
@@ -6740,24 +6732,6 @@ class Tiler {
   }
 
  private:
-  template <class G>
-  constexpr int add(G* to, Node node, int edges) {
-    node.first_edge = size_.edges;
-    node.edges = edges;
-    if (to != nullptr) {
-      to->node[size_.nodes] = node;
-    }
-    return size_.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* to, int source, int origin) {
-    if (to != nullptr) {
-      to->source[size_.edges] = source;
-      to->edge_origin[size_.edges] = origin;
-    }
-    ++size_.edges;
-  }
-
   [[nodiscard]] constexpr Halo halo(int n) const {
     Node const& node = whole_.node[n];
     return node.kind == NodeKind::layer ? halo_of(node.neighbourhood) : Halo{};
@@ -6849,7 +6823,6 @@ class Tiler {
   Whole const& whole_;
   TilePlan<Whole> plan_;
   Extent2d tiles_;
-  GraphSize size_{};
   PerEdge<int, Whole> sources_ = {};  // of an edge: where its reader finds what it carries
   PerNode<int, Whole> local_ = {};    // of a node: where its output is
   PerNode<int, Whole> cut_ = {};      // of a node: its last exchange, or -1

@@ -249,6 +249,35 @@ struct Graph {
   }
 };
 
+namespace detail {
+
+/// Writes nodes and edges one behind another into a graph; without one it counts them.
+class GraphWriter {
+ protected:
+  /// @return its index
+  template <class G>
+  constexpr int add(G* to, Node node, int edges) {
+    node.first_edge = size_.edges;
+    node.edges = edges;
+    if (to != nullptr) {
+      to->node[size_.nodes] = node;
+    }
+    return size_.nodes++;
+  }
+  template <class G>
+  constexpr void add_edge(G* to, int source, int origin) {
+    if (to != nullptr) {
+      to->source[size_.edges] = source;
+      to->edge_origin[size_.edges] = origin;
+    }
+    ++size_.edges;
+  }
+
+  GraphSize size_{};
+};
+
+}  // namespace detail
+
 /// Whether backward calls the op of node @p n for the gradient of its inputs. Sums and views pass
 /// theirs on in place; below the first trained layer none is wanted.
 /// @param graph  a Graph, or a GraphView

@@ -47,7 +47,7 @@ namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <class Whole>
-class Spreader {
+class Spreader : GraphWriter {
  public:
   constexpr Spreader(Whole const& whole, Dealing const& dealing)
       : whole_{whole},
@@ -91,23 +91,6 @@ class Spreader {
   }
 
  private:
-  template <class G>
-  constexpr int add(G* to, Node node, int edges) {
-    node.first_edge = size_.edges;
-    node.edges = edges;
-    if (to != nullptr) {
-      to->node[size_.nodes] = node;
-    }
-    return size_.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* to, int source, int origin) {
-    if (to != nullptr) {
-      to->source[size_.edges] = source;
-      to->edge_origin[size_.edges] = origin;
-    }
-    ++size_.edges;
-  }
   /// Parameter @p p of node @p n of the whole graph, as the node that comes next has it.
   template <class G>
   constexpr void add_parameter(G* to, int n, int p, ParameterSlices const& slices) {
@@ -301,7 +284,6 @@ class Spreader {
   Whole const& whole_;
   SpreadPlan<Whole> plan_;
   Dealing dealing_;
-  GraphSize size_{};
   PerNode<int, Whole> local_ = {};   // of a node: where its output is, or that of its first slice
   PerNode<int, Whole> copied_ = {};  // of a node: its Copy, or -1
 };

@@ -21,7 +21,7 @@ namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <class Whole>
-class RowDealer {
+class RowDealer : GraphWriter {
  public:
   constexpr RowDealer(Whole const& whole, int slices) : whole_{whole}, slices_{slices} {
     for (PerNode<bool, Whole>* const list : {&between_, &in_rows_, &collects_}) {
@@ -81,24 +81,6 @@ class RowDealer {
   }
   [[nodiscard]] constexpr int edge_of(int n) const {
     return whole_.node[n].edges > 0 ? whole_.edge_origin[whole_.node[n].first_edge] : 0;
-  }
-
-  template <class G>
-  constexpr int add(G* to, Node node, int edges) {
-    node.first_edge = size_.edges;
-    node.edges = edges;
-    if (to != nullptr) {
-      to->node[size_.nodes] = node;
-    }
-    return size_.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* to, int source, int origin) {
-    if (to != nullptr) {
-      to->source[size_.edges] = source;
-      to->edge_origin[size_.edges] = origin;
-    }
-    ++size_.edges;
   }
 
   // A Deal or a Collect of what node @p source of the new graph makes, where node @p n stands.
@@ -206,7 +188,6 @@ class RowDealer {
 
   Whole const& whole_;
   int slices_;
-  GraphSize size_{};
   PerNode<bool, Whole> between_ = {};
   PerNode<bool, Whole> in_rows_ = {};   // its output is
   PerNode<bool, Whole> collects_ = {};  // some reader wants all of it

@@ -23,7 +23,7 @@ namespace detail {
 
 /// Walks over the nodes; without a graph to fill it counts.
 template <class Whole>
-class Tiler {
+class Tiler : GraphWriter {
  public:
   constexpr Tiler(Whole const& whole, Extent2d tiles)
       : whole_{whole}, plan_{plan_tiles(whole, tiles)}, tiles_{tiles} {
@@ -61,24 +61,6 @@ class Tiler {
   }
 
  private:
-  template <class G>
-  constexpr int add(G* to, Node node, int edges) {
-    node.first_edge = size_.edges;
-    node.edges = edges;
-    if (to != nullptr) {
-      to->node[size_.nodes] = node;
-    }
-    return size_.nodes++;
-  }
-  template <class G>
-  constexpr void add_edge(G* to, int source, int origin) {
-    if (to != nullptr) {
-      to->source[size_.edges] = source;
-      to->edge_origin[size_.edges] = origin;
-    }
-    ++size_.edges;
-  }
-
   [[nodiscard]] constexpr Halo halo(int n) const {
     Node const& node = whole_.node[n];
     return node.kind == NodeKind::layer ? halo_of(node.neighbourhood) : Halo{};
@@ -170,7 +152,6 @@ class Tiler {
   Whole const& whole_;
   TilePlan<Whole> plan_;
   Extent2d tiles_;
-  GraphSize size_{};
   PerEdge<int, Whole> sources_ = {};  // of an edge: where its reader finds what it carries
   PerNode<int, Whole> local_ = {};    // of a node: where its output is
   PerNode<int, Whole> cut_ = {};      // of a node: its last exchange, or -1

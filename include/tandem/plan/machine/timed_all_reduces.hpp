@@ -42,7 +42,27 @@ struct TimedLine {
 
   /// A number from @p least to @p most, and the comma behind it or else the end of the line.
   TANDEM_ONCE double take(double least, double most, bool comma, char const* wanted);
+  /// A number of seconds, which end the line.
+  TANDEM_ONCE double take_seconds();
 };
+
+/// f(line) of each line of @p text that is not empty, but the first, which is @p head.
+template <class F>
+void each_timed_line(std::string_view text, std::string const& path, std::string_view head,
+                     F const& f) {
+  for (int number = 1; !text.empty(); ++number) {
+    std::size_t const length = std::min(text.find('\n'), text.size());
+    TimedLine line{path, number, text.substr(0, length)};
+    text.remove_prefix(std::min(length + 1, text.size()));
+    line.left.remove_suffix(line.left.ends_with('\r') ? 1 : 0);
+    if (number == 1 && line.left != head) {
+      line.fail("'" + std::string{head} + "'");
+    }
+    if (number > 1 && !line.left.empty()) {
+      f(line);
+    }
+  }
+}
 
 }  // namespace detail
 
@@ -66,17 +86,7 @@ TANDEM_ONCE std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
                                                           std::string const& path) {
   constexpr std::string_view head = "devices,bytes,seconds";
   std::vector<TimedAllReduce> points;
-  for (int number = 1; !text.empty(); ++number) {
-    std::size_t const length = std::min(text.find('\n'), text.size());
-    detail::TimedLine line{path, number, text.substr(0, length)};
-    text.remove_prefix(std::min(length + 1, text.size()));
-    line.left.remove_suffix(line.left.ends_with('\r') ? 1 : 0);
-    if (number == 1 && line.left != head) {
-      line.fail("'" + std::string{head} + "'");
-    }
-    if (number == 1 || line.left.empty()) {
-      continue;
-    }
+  detail::each_timed_line(text, path, head, [&](detail::TimedLine line) {
     constexpr char const* devices = "a number of devices from 2 to 1000000, and a comma";
     double const count = line.take(2, 1e6, true, devices);
     if (count != std::floor(count)) {
@@ -85,10 +95,8 @@ TANDEM_ONCE std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
     }
     double const bytes =
         line.take(1, 1e18, true, "a positive number of bytes up to 1e18, and a comma");
-    double const seconds = line.take(
-        1e-9, 1e6, false, "a positive number of seconds from 1e-9 to 1e6, and the end of the line");
-    points.push_back({static_cast<int>(count), bytes, seconds});
-  }
+    points.push_back({static_cast<int>(count), bytes, line.take_seconds()});
+  });
   if (points.empty()) {
     throw FileError{path, "there is no all-reduce; write '" + std::string{head} +
                               "' and a line such as '8,1048576,1.13e-4' for each"};
@@ -115,6 +123,11 @@ TANDEM_ONCE double TimedLine::take(double least, double most, bool comma, char c
   }
   left.remove_prefix(static_cast<std::size_t>(end - left.data()) + (comma ? 1 : 0));
   return value;
+}
+
+TANDEM_ONCE double TimedLine::take_seconds() {
+  return take(1e-9, 1e6, false,
+              "a positive number of seconds from 1e-9 to 1e6, and the end of the line");
 }
 
 }  // namespace tandem::detail

@@ -6,7 +6,6 @@
 ///
 ///     8192,6144,6144,2.9e-3
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -41,24 +40,12 @@ TANDEM_ONCE std::vector<TimedProduct> parse_products(std::string_view text,
   constexpr std::string_view head = "rows,columns,depth,seconds";
   constexpr char const* size = "a size from 1 to 1e9, and a comma";
   std::vector<TimedProduct> points;
-  for (int number = 1; !text.empty(); ++number) {
-    std::size_t const length = std::min(text.find('\n'), text.size());
-    detail::TimedLine line{path, number, text.substr(0, length)};
-    text.remove_prefix(std::min(length + 1, text.size()));
-    line.left.remove_suffix(line.left.ends_with('\r') ? 1 : 0);
-    if (number == 1 && line.left != head) {
-      line.fail("'" + std::string{head} + "'");
-    }
-    if (number == 1 || line.left.empty()) {
-      continue;
-    }
+  detail::each_timed_line(text, path, head, [&](detail::TimedLine line) {
     double const rows = line.take(1, 1e9, true, size);
     double const columns = line.take(1, 1e9, true, size);
     double const depth = line.take(1, 1e9, true, size);
-    double const seconds = line.take(
-        1e-9, 1e6, false, "a positive number of seconds from 1e-9 to 1e6, and the end of the line");
-    points.push_back({rows, columns, depth, seconds});
-  }
+    points.push_back({rows, columns, depth, line.take_seconds()});
+  });
   if (points.empty()) {
     throw FileError{path, "there is no product; write '" + std::string{head} +
                               "' and a line such as '8192,6144,6144,2.9e-3' for each"};
