@@ -140,7 +140,7 @@ class OnDevice {
         functors{gpu(), Kernels::functor_bytes(static_cast<int>(settings.size()))},
         ranges{gpu(), chunk_ranges(runs(), cuda::update_chunk, parameters_of_network)},
         squares{gpu(), chunks.size()},
-        square_sums{gpu(), parameters_of_network},
+        square_sums{gpu(), std::vector<double>(parameters_of_network)},
         scales{gpu(), 1},
         norm_ranges{gpu(), tandem::norm_ranges(runs(), cuda::update_chunk)},
         norm_squares{gpu(), 2 * chunks.size()},

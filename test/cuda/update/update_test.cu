@@ -253,6 +253,7 @@ TEST_CASE("the update: a gradient that is not finite names its parameter, and ch
         CHECK(std::isfinite(loss.host()[0]) == (bad < 0));
         device.write(loss, {1.0});
         device.write(device.stopped, {0});
+        device.write(device.square_sums, std::vector<double>(update_test::parameters_of_network));
       }
     }
   }

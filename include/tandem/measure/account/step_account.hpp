@@ -305,7 +305,6 @@ class RowAccount {
   [[nodiscard]] bool checks() const { return !options_.clips && !device_.plan.updates_early; }
   // In place of square sums, whether they are finite.
   void check_gradients() {
-    to_.add("update", "", "memset", 0, parameter_sums());
     to_.add("update", "", "check_gradients_kernel",
             static_cast<double>(device_.dense * precision_.master) / device_.shares, 0);
     rows_.each_update([&](std::int64_t numbers) {

@@ -283,10 +283,9 @@ class UpdateKernels {
     join_squares(stream, memory_.ranges, memory_.range_count, memory_.squares, memory_.sums);
   }
 
-  /// In place of sum_squares(), the sum of a parameter whose gradient here is not finite is
-  /// infinite, and that of others 0.
+  /// In place of sum_squares(), the sum of a parameter whose gradient here is not finite becomes
+  /// infinite; others stay. @pre all are finite, or the update is stopped
   void check_gradients(Stream const& stream) const {
-    fill(stream, memory_.sums, memory_.range_count, 0.0);
     cuda::check_gradients(stream, memory_.own_chunks, memory_.own_count, memory_.settings,
                           memory_.gradients, memory_.sums);
     for (RowUpdate<P> const& own : rows_) {

@@ -166,7 +166,10 @@ class Update<BasicCuda<Kernels, Precision>> {
   void refresh(Device& device) { kernels_.refresh_rounded(device.compute); }
 
   /// Steps queued behind one whose loss was not finite have changed nothing; those from now on may.
-  void forgive(Device& device) { cuda::clear_bytes(stopped_.data(), sizeof(int), device.compute); }
+  void forgive(Device& device) {
+    cuda::clear_bytes(stopped_.data(), sizeof(int), device.compute);
+    cuda::clear_bytes(sums_.data(), sums_.bytes(), device.compute);
+  }
 
   [[nodiscard]] std::int64_t bytes() const {
     return static_cast<std::int64_t>(
