@@ -74,12 +74,8 @@ class VirtualCommunicator {
             "all_reduce: in and out must have the same number of elements");
     expects(detail::equal_or_disjoint<T>(in, out),
             "all_reduce: in and out must be the same elements or not overlap at all");
-    detail::Call const call{.operation = Operation::all_reduce,
-                            .label = label,
-                            .type = &detail::type_mark<T, Op>,
-                            .count = in.size(),
-                            .in = in.data(),
-                            .out = out.data()};
+    auto const call =
+        detail::collective<T, Op>(Operation::all_reduce, label, in.size(), in.data(), out.data());
     together(call, stream, [&] {
       auto const [begin, end] = detail::share_of(rank_, size(), in.size(), sizeof(T));
       cuda::Pointers<T> results;
@@ -101,12 +97,8 @@ class VirtualCommunicator {
             "reduce_scatter: in must have as many elements as the ranks' outs together");
     expects(detail::part_or_disjoint<T>(rank_, in, out),
             "reduce_scatter: out must be this rank's part of in or not overlap it at all");
-    detail::Call const call{.operation = Operation::reduce_scatter,
-                            .label = label,
-                            .type = &detail::type_mark<T, Op>,
-                            .count = out.size(),
-                            .in = in.data(),
-                            .out = out.data()};
+    auto const call = detail::collective<T, Op>(Operation::reduce_scatter, label, out.size(),
+                                                in.data(), out.data());
     together(call, stream, [&] {
       cuda::Pointers<T> result;
       result.count = 1;
@@ -125,12 +117,8 @@ class VirtualCommunicator {
             "all_gather: out must have as many elements as the ranks' ins together");
     expects(detail::part_or_disjoint<T>(rank_, out, in),
             "all_gather: in must be this rank's part of out or not overlap it at all");
-    detail::Call const call{.operation = Operation::all_gather,
-                            .label = label,
-                            .type = &detail::type_mark<T, void>,
-                            .count = in.size(),
-                            .in = in.data(),
-                            .out = out.data()};
+    auto const call =
+        detail::collective<T, void>(Operation::all_gather, label, in.size(), in.data(), out.data());
     together(call, stream, [&] {
       for (int r = 0; r < size(); ++r) {
         copy(call_of(r).in, out.data() + static_cast<std::size_t>(r) * in.size(), in.size_bytes(),
@@ -144,13 +132,8 @@ class VirtualCommunicator {
   template <class T>
   void broadcast(std::span<T> data, int root, Stream& stream, Label label = {}) {
     expects(root >= 0 && root < size(), "broadcast: the root must be a rank of the group");
-    detail::Call const call{.operation = Operation::broadcast,
-                            .label = label,
-                            .type = &detail::type_mark<T, void>,
-                            .count = data.size(),
-                            .root = root,
-                            .in = data.data(),
-                            .out = data.data()};
+    auto const call = detail::collective<T, void>(Operation::broadcast, label, data.size(),
+                                                  data.data(), data.data(), nullptr, root);
     together(call, stream, [&] { copy(call_of(root).in, data.data(), data.size_bytes(), stream); });
   }
 

@@ -57,15 +57,9 @@ class MpiCommunicator {
             "all_reduce: in and out must be the same elements or not overlap at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
-      group->template all_reduce<T>(rank,
-                                    {.operation = Operation::all_reduce,
-                                     .label = label,
-                                     .type = &detail::type_mark<T, Op>,
-                                     .count = count,
-                                     .in = first,
-                                     .out = result,
-                                     .queue = queue},
-                                    op);
+      group->template all_reduce<T>(
+          rank,
+          detail::collective<T, Op>(Operation::all_reduce, label, count, first, result, queue), op);
     });
   }
 
@@ -88,15 +82,10 @@ class MpiCommunicator {
             "reduce_scatter: out must be this rank's part of in or not overlap it at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
-      group->template reduce_scatter<T>(rank,
-                                        {.operation = Operation::reduce_scatter,
-                                         .label = label,
-                                         .type = &detail::type_mark<T, Op>,
-                                         .count = count,
-                                         .in = first,
-                                         .out = result,
-                                         .queue = queue},
-                                        op);
+      group->template reduce_scatter<T>(
+          rank,
+          detail::collective<T, Op>(Operation::reduce_scatter, label, count, first, result, queue),
+          op);
     });
   }
 
@@ -118,13 +107,8 @@ class MpiCommunicator {
             "all_gather: in must be this rank's part of out or not overlap it at all");
     stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
                  count = in.size(), label, queue = &stream] {
-      group->template all_gather<T>(rank, {.operation = Operation::all_gather,
-                                           .label = label,
-                                           .type = &detail::type_mark<T, void>,
-                                           .count = count,
-                                           .in = first,
-                                           .out = result,
-                                           .queue = queue});
+      group->template all_gather<T>(rank, detail::collective<T, void>(Operation::all_gather, label,
+                                                                      count, first, result, queue));
     });
   }
 
@@ -142,14 +126,9 @@ class MpiCommunicator {
     }
     stream.post([group = group_, rank = rank_, root, first = data.data(), count = data.size(),
                  label, queue = &stream] {
-      group->template broadcast<T>(rank, {.operation = Operation::broadcast,
-                                          .label = label,
-                                          .type = &detail::type_mark<T, void>,
-                                          .count = count,
-                                          .root = root,
-                                          .in = first,
-                                          .out = first,
-                                          .queue = queue});
+      group->template broadcast<T>(
+          rank, detail::collective<T, void>(Operation::broadcast, label, count, first, first, queue,
+                                            root));
     });
   }
 

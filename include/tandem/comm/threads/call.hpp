@@ -38,6 +38,13 @@ struct Call {
 template <class T, class Op>
 inline constexpr char type_mark = 0;
 
+/// A collective's call; @p in and @p out are its first elements.
+template <class T, class Op>
+constexpr Call collective(Operation operation, Label label, std::size_t count, void const* in,
+                          void* out, host::Queue const* queue = nullptr, int root = 0) {
+  return {operation, label, &type_mark<T, Op>, count, root, in, out, queue};
+}
+
 /// " (bucket 2)", or "".
 TANDEM_ONCE TANDEM_COLD std::string in_brackets(Label label);
 

@@ -58,13 +58,8 @@ class ThreadsCommunicator {
             "all_reduce: in and out must be the same elements or not overlap at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::all_reduce,
-                         .label = label,
-                         .type = &detail::type_mark<T, Op>,
-                         .count = count,
-                         .in = first,
-                         .out = result,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, Op>(Operation::all_reduce, label, count, first,
+                                                  result, queue));
       reduce_share<T>(*group, rank, count, op);
       group->leave(rank);
     });
@@ -85,13 +80,8 @@ class ThreadsCommunicator {
             "reduce_scatter: out must be this rank's part of in or not overlap it at all");
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::reduce_scatter,
-                         .label = label,
-                         .type = &detail::type_mark<T, Op>,
-                         .count = count,
-                         .in = first,
-                         .out = result,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, Op>(Operation::reduce_scatter, label, count, first,
+                                                  result, queue));
       std::array<T const*, max_tree_ranks> inputs;
       auto const ranks = static_cast<std::size_t>(group->size());
       std::size_t const begin = static_cast<std::size_t>(rank) * count;
@@ -118,13 +108,8 @@ class ThreadsCommunicator {
             "all_gather: in must be this rank's part of out or not overlap it at all");
     stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
                  count = in.size(), label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::all_gather,
-                         .label = label,
-                         .type = &detail::type_mark<T, void>,
-                         .count = count,
-                         .in = first,
-                         .out = result,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, void>(Operation::all_gather, label, count, first,
+                                                    result, queue));
       for (int r = 0; count > 0 && r < group->size(); ++r) {
         void const* const from = group->call_of(r).in;
         T* const to = result + static_cast<std::size_t>(r) * count;
@@ -146,14 +131,8 @@ class ThreadsCommunicator {
     expects(root >= 0 && root < size(), "broadcast: the root must be a rank of the group");
     stream.post([group = group_, rank = rank_, root, first = data.data(), count = data.size(),
                  label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::broadcast,
-                         .label = label,
-                         .type = &detail::type_mark<T, void>,
-                         .count = count,
-                         .root = root,
-                         .in = first,
-                         .out = first,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, void>(Operation::broadcast, label, count, first,
+                                                    first, queue, root));
       if (rank != root && count > 0) {
         std::memcpy(first, group->call_of(root).in, count * sizeof(T));
       }
