@@ -70,10 +70,7 @@ class VirtualCommunicator {
     requires(!std::is_integral_v<T>)
   void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                   Stream& stream, Label label = {}) {
-    expects(in.size() == out.size(),
-            "all_reduce: in and out must have the same number of elements");
-    expects(detail::equal_or_disjoint<T>(in, out),
-            "all_reduce: in and out must be the same elements or not overlap at all");
+    detail::check_all_reduce<T>(in, out);
     auto const call =
         detail::collective<T, Op>(Operation::all_reduce, label, in.size(), in.data(), out.data());
     together(call, stream, [&] {
@@ -93,10 +90,7 @@ class VirtualCommunicator {
     requires(!std::is_integral_v<T>)
   void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                       Stream& stream, Label label = {}) {
-    expects(in.size() == out.size() * static_cast<std::size_t>(size()),
-            "reduce_scatter: in must have as many elements as the ranks' outs together");
-    expects(detail::part_or_disjoint<T>(rank_, in, out),
-            "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+    detail::check_reduce_scatter<T>(rank_, size(), in, out);
     auto const call = detail::collective<T, Op>(Operation::reduce_scatter, label, out.size(),
                                                 in.data(), out.data());
     together(call, stream, [&] {
@@ -113,10 +107,7 @@ class VirtualCommunicator {
   template <class T>
   void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
                   Label label = {}) {
-    expects(out.size() == in.size() * static_cast<std::size_t>(size()),
-            "all_gather: out must have as many elements as the ranks' ins together");
-    expects(detail::part_or_disjoint<T>(rank_, out, in),
-            "all_gather: in must be this rank's part of out or not overlap it at all");
+    detail::check_all_gather<T>(rank_, size(), in, out);
     auto const call =
         detail::collective<T, void>(Operation::all_gather, label, in.size(), in.data(), out.data());
     together(call, stream, [&] {

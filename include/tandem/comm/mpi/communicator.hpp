@@ -51,10 +51,7 @@ class MpiCommunicator {
       group_->here(rank_).all_reduce(in, out, op, stream, label);
       return;
     }
-    expects(in.size() == out.size(),
-            "all_reduce: in and out must have the same number of elements");
-    expects(detail::equal_or_disjoint<T>(in, out),
-            "all_reduce: in and out must be the same elements or not overlap at all");
+    detail::check_all_reduce<T>(in, out);
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
       group->template all_reduce<T>(
@@ -76,10 +73,7 @@ class MpiCommunicator {
       group_->here(rank_).reduce_scatter(in, out, op, stream, label);
       return;
     }
-    expects(in.size() == out.size() * static_cast<std::size_t>(size()),
-            "reduce_scatter: in must have as many elements as the ranks' outs together");
-    expects(detail::part_or_disjoint<T>(rank_, in, out),
-            "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+    detail::check_reduce_scatter<T>(rank_, size(), in, out);
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
       group->template reduce_scatter<T>(
@@ -101,10 +95,7 @@ class MpiCommunicator {
       group_->here(rank_).all_gather(in, out, stream, label);
       return;
     }
-    expects(out.size() == in.size() * static_cast<std::size_t>(size()),
-            "all_gather: out must have as many elements as the ranks' ins together");
-    expects(detail::part_or_disjoint<T>(rank_, out, in),
-            "all_gather: in must be this rank's part of out or not overlap it at all");
+    detail::check_all_gather<T>(rank_, size(), in, out);
     stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
                  count = in.size(), label, queue = &stream] {
       group->template all_gather<T>(rank, detail::collective<T, void>(Operation::all_gather, label,

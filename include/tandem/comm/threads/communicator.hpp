@@ -52,10 +52,7 @@ class ThreadsCommunicator {
     requires Reduction<Op, T>
   void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                   Stream& stream, Label label = {}) {
-    expects(in.size() == out.size(),
-            "all_reduce: in and out must have the same number of elements");
-    expects(detail::equal_or_disjoint<T>(in, out),
-            "all_reduce: in and out must be the same elements or not overlap at all");
+    detail::check_all_reduce<T>(in, out);
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
       group->meet(rank, detail::collective<T, Op>(Operation::all_reduce, label, count, first,
@@ -74,10 +71,7 @@ class ThreadsCommunicator {
     requires Reduction<Op, T>
   void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                       Stream& stream, Label label = {}) {
-    expects(in.size() == out.size() * static_cast<std::size_t>(size()),
-            "reduce_scatter: in must have as many elements as the ranks' outs together");
-    expects(detail::part_or_disjoint<T>(rank_, in, out),
-            "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+    detail::check_reduce_scatter<T>(rank_, size(), in, out);
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
       group->meet(rank, detail::collective<T, Op>(Operation::reduce_scatter, label, count, first,
@@ -102,10 +96,7 @@ class ThreadsCommunicator {
     requires std::is_trivially_copyable_v<T>
   void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
                   Label label = {}) {
-    expects(out.size() == in.size() * static_cast<std::size_t>(size()),
-            "all_gather: out must have as many elements as the ranks' ins together");
-    expects(detail::part_or_disjoint<T>(rank_, out, in),
-            "all_gather: in must be this rank's part of out or not overlap it at all");
+    detail::check_all_gather<T>(rank_, size(), in, out);
     stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
                  count = in.size(), label, queue = &stream] {
       group->meet(rank, detail::collective<T, void>(Operation::all_gather, label, count, first,
