@@ -67,11 +67,9 @@ class ShardedMirror {
 
   template <class Shares>
   TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares& shares) {
-    if (shares_) {
-      if (!copies_.empty()) {
-        std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
-                    memory.frozen());
-      }
+    if (shares_ && !copies_.empty()) {
+      std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
+                  memory.frozen());
     }
     for (OwnedRange const& own : shares.owned()) {
       if (shares_ && !copies_.empty()) {
