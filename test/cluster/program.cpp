@@ -202,7 +202,7 @@ void train(td::World const& world, std::string const& folder) {
   if (fault.what == "option" && fault.place != "strategy" && fault.at(fault.place, world.process)) {
     other_options.at(fault.place)(options);
   }
-  td::Trainer<Net, Strategy, td::OverMpi<td::Host>> trainer{options};
+  td::Trainer<Net, Strategy, td::OverMpi<td::BasicHost<td::Portable>>> trainer{options};
   trainer.resume();
   char const* const slowly = std::getenv("TANDEM_RIG_STEP_MS");
   bool leaves = false;
