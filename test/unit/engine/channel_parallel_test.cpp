@@ -4,9 +4,8 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstddef>
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include <tandem/tandem.hpp>
 
@@ -15,13 +14,13 @@
 #include <rank_of.hpp>
 #include <shared_channels.hpp>
 #include <support/temporary_folder.hpp>
+#include <trained_alike.hpp>
 
 namespace tandem {
 namespace channel_parallel_test {
 
 using test::Channels;
 using test::Double;
-
 using One = SingleDevice<Microbatches<2>>;
 template <int N>
 using Shared = ChannelParallel<N, Microbatches<2>>;
@@ -30,35 +29,12 @@ template <class S>
 using On = Trainer<Channels, S, Double>;
 
 template <class S>
-struct Trained {
-  On<S> trainer{test::parity_options()};
-  std::vector<StepResult> results{};
-  Trained() {
-    test::Watchdog const watchdog{"three steps of shared channels"};
-    for (int s = 0; s < 3; ++s) {
-      results.push_back(test::parity_step(trainer, s));
-    }
-  }
-};
+using Trained = test::TrainedImages<Channels, S>;
 
 template <class S>
 void check_as_one_device() {
   static Trained<One> const one;
-  Trained<S> const many;
-  for (std::size_t s = 0; s < one.results.size(); ++s) {
-    INFO("step " << s);
-    CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
-    CHECK(std::fabs(one.results[s].gradient_norm - many.results[s].gradient_norm) <= 1e-12);
-    CHECK(one.results[s].metric == many.results[s].metric);
-  }
-  for (int rank = 0; rank < S::ranks; ++rank) {
-    for (test::Part const part : {test::Part::value, test::Part::gradient}) {
-      test::Difference const off =
-          test::difference(many.trainer.parameters(rank), one.trainer.parameters(), part);
-      INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-      CHECK(off.error <= 1e-12);
-    }
-  }
+  test::check_trained_alike(one, Trained<S>{}, S::ranks);
 }
 
 TEST_CASE("two and four devices that share channels train as one does") {

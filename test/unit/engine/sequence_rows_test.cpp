@@ -4,8 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,11 +18,12 @@
 #include <small_gpt.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
+#include <trained_alike.hpp>
 
 namespace tandem {
 namespace sequence_rows_test {
 
-using Double = BasicHost<Portable, Fp64>;
+using test::Double;
 
 /// Steps have six, five and four rows of its twelve, so that the last of four devices has some that
 /// are none.
@@ -37,22 +36,7 @@ using Rows = TensorParallel<N, Microbatches<2>, SequenceRows, Options...>;
 template <class S>
 void check_as_one_device() {
   static test::TrainedGpt<One, Double, Long> const one;
-  test::TrainedGpt<S, Double, Long> const many{5};
-  for (std::size_t s = 0; s < one.results.size(); ++s) {
-    INFO("step " << s);
-    CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
-    CHECK(std::fabs(one.results[s].gradient_norm - many.results[s].gradient_norm) <= 1e-12);
-    CHECK(one.results[s].metric == many.results[s].metric);
-    CHECK(one.results[s].weight == many.results[s].weight);
-  }
-  for (int rank = 0; rank < S::ranks; ++rank) {
-    for (test::Part const part : {test::Part::value, test::Part::gradient}) {
-      test::Difference const off =
-          test::difference(many.trainer.parameters(rank), one.trainer.parameters(), part);
-      INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-      CHECK(off.error <= 1e-12);
-    }
-  }
+  test::check_trained_alike(one, test::TrainedGpt<S, Double, Long>{5}, S::ranks);
 }
 
 TEST_CASE("two and four devices, each with its rows, train as one does") {

@@ -4,19 +4,16 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstddef>
-#include <cstdint>
 #include <string>
-#include <vector>
 
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
-#include <logging_transport.hpp>
 #include <parity.hpp>
 #include <rank_of.hpp>
 #include <support/temporary_folder.hpp>
 #include <tiled_images.hpp>
+#include <trained_alike.hpp>
 
 namespace tandem {
 namespace spatial_parallel_test {
@@ -32,35 +29,12 @@ template <class S>
 using On = Trainer<Tiles, S, Double>;
 
 template <class S>
-struct Trained {
-  On<S> trainer{test::parity_options()};
-  std::vector<StepResult> results{};
-  Trained() {
-    test::Watchdog const watchdog{"three steps of tiles"};
-    for (int s = 0; s < 3; ++s) {
-      results.push_back(test::parity_step(trainer, s));
-    }
-  }
-};
+using Trained = test::TrainedImages<Tiles, S>;
 
 template <class S>
 void check_as_one_device() {
   static Trained<One> const one;
-  Trained<S> const many;
-  for (std::size_t s = 0; s < one.results.size(); ++s) {
-    INFO("step " << s);
-    CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
-    CHECK(std::fabs(one.results[s].gradient_norm - many.results[s].gradient_norm) <= 1e-12);
-    CHECK(one.results[s].metric == many.results[s].metric);
-  }
-  for (int rank = 0; rank < S::ranks; ++rank) {
-    for (test::Part const part : {test::Part::value, test::Part::gradient}) {
-      test::Difference const off =
-          test::difference(many.trainer.parameters(rank), one.trainer.parameters(), part);
-      INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-      CHECK(off.error <= 1e-12);
-    }
-  }
+  test::check_trained_alike(one, Trained<S>{}, S::ranks);
 }
 
 TEST_CASE("two devices with half of each image, and four with a quarter, train as one does") {

@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,11 +18,12 @@
 #include <small_gpt.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
+#include <trained_alike.hpp>
 
 namespace tandem {
 namespace tensor_parallel_test {
 
-using Double = BasicHost<Portable, Fp64>;
+using test::Double;
 
 /// Of four heads, with dropout of embeddings, probabilities and both sums of a block.
 struct Heads : models::Gpt<test::gpt_words, test::gpt_time, 8, 4, 2, Percent<20>> {};
@@ -38,22 +38,7 @@ using On = Trainer<Heads, S, Double>;
 template <class S>
 void check_as_one_device() {
   static test::TrainedGpt<One, Double, Heads> const one;
-  test::TrainedGpt<S, Double, Heads> const many{5};
-  for (std::size_t s = 0; s < one.results.size(); ++s) {
-    INFO("step " << s);
-    CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
-    CHECK(std::fabs(one.results[s].gradient_norm - many.results[s].gradient_norm) <= 1e-12);
-    CHECK(one.results[s].metric == many.results[s].metric);
-    CHECK(one.results[s].weight == many.results[s].weight);
-  }
-  for (int rank = 0; rank < S::ranks; ++rank) {
-    for (test::Part const part : {test::Part::value, test::Part::gradient}) {
-      test::Difference const off =
-          test::difference(many.trainer.parameters(rank), one.trainer.parameters(), part);
-      INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-      CHECK(off.error <= 1e-12);
-    }
-  }
+  test::check_trained_alike(one, test::TrainedGpt<S, Double, Heads>{5}, S::ranks);
 }
 
 TEST_CASE("two and four devices that share each block train as one does") {
@@ -65,24 +50,13 @@ TEST_CASE("so they do where activations are computed again") {
   check_as_one_device<Slices<2, Checkpoint<Every<2>>>>();
 }
 
-std::vector<std::vector<double>> values_of(auto const& trainer, int rank) {
-  std::vector<std::vector<double>> all;
-  for (auto const& p : trainer.parameters(rank)) {
-    all.emplace_back(p.value.begin(), p.value.end());
-    for (auto const& state : p.states) {
-      all.emplace_back(state.begin(), state.end());
-    }
-  }
-  return all;
-}
-
 TEST_CASE("all ranks have the same bits of what is whole, and each run has them") {
   test::TrainedGpt<Slices<4>, Double, Heads> const first;
   test::TrainedGpt<Slices<4>, Double, Heads> const again;
-  auto const bits = values_of(first.trainer, 0);
-  CHECK(values_of(again.trainer, 0) == bits);
+  auto const bits = first.trainer.parameters();
+  CHECK(test::first_difference(again.trainer.parameters(), bits) == "");
   for (int rank = 1; rank < 4; ++rank) {
-    CHECK(values_of(first.trainer, rank) == bits);
+    CHECK(test::first_difference(first.trainer.parameters(rank), bits) == "");
   }
 }
 
@@ -90,7 +64,7 @@ TEST_CASE("initial values are those of the whole network, and so is the file") {
   test::TemporaryFolder const folder;
   On<One> const one{test::gpt_options()};
   On<Slices<4>> const four{test::gpt_options()};
-  CHECK(values_of(four, 3) == values_of(one, 0));
+  CHECK(test::first_difference(four.parameters(3), one.parameters(0)) == "");
   one.save(folder.file("one"));
   four.save(folder.file("four"));
   CHECK(test::content(folder.file("four")) == test::content(folder.file("one")));
@@ -105,10 +79,10 @@ TEST_CASE("a checkpoint goes on under another number of devices, states and all"
   std::string const steps = two.save_in(folder.file("steps"));
   On<Slices<4>> four{test::gpt_options()};
   four.load(folder.file("saved"));
-  CHECK(values_of(four, 1) == values_of(two, 0));
+  CHECK(test::first_difference(four.parameters(1), two.parameters(0)) == "");
   On<One> one{test::gpt_options()};
   one.load(steps);
-  CHECK(values_of(one, 0) == values_of(two, 1));
+  CHECK(test::first_difference(one.parameters(0), two.parameters(1)) == "");
   double const loss = test::gpt_step(two, 1).loss;
   CHECK(std::fabs(test::gpt_step(four, 1).loss - loss) <= 1e-12);
   CHECK(std::fabs(test::gpt_step(one, 1).loss - loss) <= 1e-12);
