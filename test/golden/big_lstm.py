@@ -26,13 +26,12 @@ All in double but what is marked.
 """
 
 import math
-import sys
 
 import numpy as np
 import torch
 from torch import nn
 
-from networks import DATA, f32, read_safetensors, write_safetensors
+from networks import f32, write_or_check
 
 WORDS, TIME, UNITS, PROJECTED, LAYERS, BATCH, DRAWN, STEPS = 31, 20, 7, 4, 2, 3, 6, 5
 SAMPLING, VOCABULARY_LAYER, CLIP = 7, 7, 0.25
@@ -153,24 +152,6 @@ def compute(loss_of, seed):
     return file
 
 
-def check(name, file, path):
-    committed, _ = read_safetensors(path)
-    assert committed.keys() == file.keys(), path
-    worst = max(float(np.max(np.abs(committed[key] - value))) for key, value in file.items())
-    print(f"{name}: committed file differs by at most {worst:.1e}")
-    assert worst < 1e-12, path
-
-
-def main():
-    torch.set_num_threads(1)
-    metadata = {"torch": torch.__version__, "numpy": np.__version__}
-    for name, loss_of, seed in (("big_lstm", full_loss, 1), ("big_lstm_sampled", sampled_loss, 2)):
-        file, path = compute(loss_of, seed), DATA / f"{name}.safetensors"
-        if sys.argv[1:2] == ["check"]:
-            check(name, file, path)
-        else:
-            write_safetensors(path, file, metadata)
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check((name, compute(loss_of, seed)) for name, loss_of, seed in
+                   (("big_lstm", full_loss, 1), ("big_lstm_sampled", sampled_loss, 2)))

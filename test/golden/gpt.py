@@ -45,14 +45,13 @@ steps, so that adamw.….c_attn.bias differs as much.
 """
 
 import math
-import sys
 
 import numpy as np
 import torch
 from torch.nn import functional
 
 from gpt_network import Gpt, forward
-from networks import DATA, f32, read_safetensors, write_safetensors
+from networks import f32, write_or_check
 
 STEPS = 5
 
@@ -181,26 +180,11 @@ def compute(case):
     return file
 
 
-def check(name, file, path):
-    """Only rounding may differ; what is in fp32 may by PyTorch's own errors there."""
-    committed, _ = read_safetensors(path)
-    assert committed.keys() == file.keys(), path
-    worst = max(relative(committed[key], value) for key, value in file.items()
-                if "fp32" not in key and not key.startswith("adamw."))
-    print(f"{name}: committed file differs by at most {worst:.1e}")
-    assert worst < 1e-12, path
-
-
-def main():
-    torch.set_num_threads(1)
-    metadata = {"torch": torch.__version__, "numpy": np.__version__}
-    for name in CASES:
-        file, path = compute(name), DATA / f"{name}.safetensors"
-        if sys.argv[1:2] == ["check"]:
-            check(name, file, path)
-        else:
-            write_safetensors(path, file, metadata)
+def difference(committed, file):
+    """What is in fp32 may differ by PyTorch's own errors there."""
+    return max(relative(committed[key], value) for key, value in file.items()
+               if "fp32" not in key and not key.startswith("adamw."))
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(((name, compute(name)) for name in CASES), difference)

@@ -7,6 +7,7 @@ The modules nest as the types of the tests do, so that state_dict() gives tandem
 import json
 import pathlib
 import struct
+import sys
 
 import numpy as np
 import torch
@@ -46,6 +47,27 @@ def read_safetensors(path):
         covered += end - begin
     assert covered == len(data)
     return arrays, metadata
+
+
+def largest_difference(committed, file):
+    return max(float(np.max(np.abs(committed[key] - value))) for key, value in file.items())
+
+
+def write_or_check(files, difference=largest_difference):
+    """Writes each (name, arrays) of files; or, where the program's argument is `check`, compares: only rounding may
+    differ. files is iterated, and so computed, on one thread."""
+    torch.set_num_threads(1)
+    metadata = {"torch": torch.__version__, "numpy": np.__version__}
+    for name, file in files:
+        path = DATA / f"{name}.safetensors"
+        if sys.argv[1:2] != ["check"]:
+            write_safetensors(path, file, metadata)
+            continue
+        committed, _ = read_safetensors(path)
+        assert committed.keys() == file.keys(), path
+        worst = difference(committed, file)
+        print(f"{name}: committed file differs by at most {worst:.1e}")
+        assert worst < 1e-12, path
 
 
 def f32(value):

@@ -25,7 +25,6 @@ Networks of words: nn.Embedding (0), nn.LSTM or nn.GRU (1), nn.Linear to the wor
 All in double but what is marked.
 """
 
-import sys
 
 import numpy as np
 import torch
@@ -33,7 +32,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from networks import DATA, f32, read_safetensors, write_safetensors
+from networks import f32, write_or_check
 
 WORDS, TIME, CHANNELS, HIDDEN, STEPS = 13, 9, 6, 7, 5
 
@@ -103,24 +102,5 @@ def compute(case):
     return file
 
 
-def check(name, file, path):
-    committed, _ = read_safetensors(path)
-    assert committed.keys() == file.keys(), path
-    worst = max(float(np.max(np.abs(committed[key] - value))) for key, value in file.items())
-    print(f"{name}: committed file differs by at most {worst:.1e}")
-    assert worst < 1e-12, path
-
-
-def main():
-    torch.set_num_threads(1)
-    metadata = {"torch": torch.__version__, "numpy": np.__version__}
-    for name in CASES:
-        file, path = compute(name), DATA / f"{name}.safetensors"
-        if sys.argv[1:2] == ["check"]:
-            check(name, file, path)
-        else:
-            write_safetensors(path, file, metadata)
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check((name, compute(name)) for name in CASES)
