@@ -5,6 +5,7 @@
 #include <tandem/schedule/csv/reader.hpp>
 
 #include <pipeline_parity.hpp>
+#include <table_schedule.hpp>
 
 namespace tandem::test {
 namespace pipeline_turning_test {
@@ -40,6 +41,18 @@ TEST_CASE("a weight gradient may stand behind the one of the stage that it reads
   single.rows = make_schedule("sequential", 1, 2);
   Trainer<DeepNet, OneDevice<Reproducible<>>, Host> one{single};
   Trainer<DeepNet, InFour<ZeroBubbleV, 4, Reproducible<>>, Host> many{several};
+  compare_bits(one, many);
+}
+
+// A table that was found, as a type: what
+//   schedule --schedule search --stages 2 --microbatches 4 --cost 4,5,4 --memory 4 --format type
+// prints, as test/examples/schedule_test.py sees.
+static_assert(PipelineSchedule<TableSchedule> && TableSchedule::turns_back);
+
+TEST_CASE("two devices that run a table that was found have the bits of one") {
+  Watchdog const watchdog{"a table that was found"};
+  Trainer<DeepNet, OneDevice<Reproducible<>>, Host> one{parity_options()};
+  Trainer<DeepNet, InFour<TableSchedule, 4, Reproducible<>>, Host> many{parity_options()};
   compare_bits(one, many);
 }
 
