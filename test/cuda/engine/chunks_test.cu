@@ -14,11 +14,7 @@
 #include <support/chunk_runs.hpp>
 
 #if defined(TANDEM_NCCL)
-#include <tandem/comm/nccl/transport.hpp>
-#if defined(TANDEM_CUDA_EMULATED)
-#include <emulator/control.hpp>
-#include <emulator/nccl_control.hpp>
-#endif
+#include "nccl_support.hpp"
 #endif
 
 namespace chunks_test {
@@ -146,29 +142,13 @@ TEST_CASE("fits<> has the memory of GPUs whose rows come in chunks") {
 }
 
 #if defined(TANDEM_NCCL)
-#if defined(TANDEM_CUDA_EMULATED)
-struct Races {
-  Races() { cuda_emulator::set_races_shown(true); }
-  ~Races() {
-    CHECK(cuda_emulator::last_report() == "");
-    CHECK(cuda_emulator::nccl_misuses() == 0);
-    cuda_emulator::set_races_shown(false);
-  }
-};
-#else
-struct Races {
-  ~Races() {}
-};
-#endif
-
 /// Walked, recorded and replayed, one GPU a rank.
 template <class S, class Net, class One>
 void check_recorded() {
-  if (tandem::cuda::device_count() < S::ranks) {
-    MESSAGE("skipped: needs " << S::ranks << " GPUs");
+  if (!test::enough_gpus(S::ranks)) {
     return;
   }
-  Races const races;
+  test::NoRaces const races;
   using Many = Run<S, Net, BasicCuda<Portable, Fp64>, NcclTransport>;
   std::vector<double> const recorded = Many{{}, rows, {}, true}.numbers;
   CHECK(recorded == Many{{}, rows, {}, false}.numbers);

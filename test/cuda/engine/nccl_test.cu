@@ -11,8 +11,8 @@
 
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
-#include <tandem/comm/nccl/transport.hpp>
 
+#include "nccl_support.hpp"
 #include "support.hpp"
 
 #if defined(TANDEM_CUDA_EMULATED)
@@ -28,14 +28,6 @@ using tandem::test::Part;
 template <class S, class Precision = Fp32>
 using OnGpus = Trainer<TinyNet, S, BasicCuda<Portable, Precision>, SoftmaxCrossEntropy<>, Accuracy,
                        NcclTransport>;
-
-bool enough_gpus(int wanted) {
-  if (tandem::cuda::device_count() < wanted) {
-    MESSAGE("skipped: needs " << wanted << " GPUs");
-    return false;
-  }
-  return true;
-}
 
 TEST_CASE("NCCL: 2 GPUs train as one does, walked and replayed") {
   Watchdog const watchdog{"NCCL"};

@@ -5,18 +5,10 @@
 /// Replicas on GPUs that each have a part of states, gradients or parameters: how they are trained,
 /// and all bits that this leaves.
 
-#include <doctest/doctest.h>
-
 #include <vector>
 
-#include <tandem/comm/nccl/transport.hpp>
-
+#include "nccl_support.hpp"
 #include "support.hpp"
-
-#if defined(TANDEM_CUDA_EMULATED)
-#include <emulator/control.hpp>
-#include <emulator/nccl_control.hpp>
-#endif
 
 namespace tandem::test {
 
@@ -60,29 +52,5 @@ std::vector<double> sharded_bits(Trainer& trainer, int steps, int replicas) {
 
 inline Optimizer const momentum =
     Sgd{.learning_rate = 0.05F, .momentum = 0.9F, .weight_decay = 1e-3F};
-
-inline bool enough_gpus(int wanted) {
-  if (tandem::cuda::device_count() < wanted) {
-    MESSAGE("skipped: needs " << wanted << " GPUs");
-    return false;
-  }
-  return true;
-}
-
-/// On the emulator, nothing races meanwhile and NCCL is called as it is to be.
-#if defined(TANDEM_CUDA_EMULATED)
-struct NoRaces {
-  NoRaces() { cuda_emulator::set_races_shown(true); }
-  ~NoRaces() {
-    CHECK(cuda_emulator::last_report() == "");
-    CHECK(cuda_emulator::nccl_misuses() == 0);
-    cuda_emulator::set_races_shown(false);
-  }
-};
-#else
-struct NoRaces {
-  ~NoRaces() {}
-};
-#endif
 
 }  // namespace tandem::test

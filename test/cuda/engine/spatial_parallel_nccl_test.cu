@@ -12,19 +12,13 @@
 
 #include <type_traits>
 
-#include <tandem/comm/nccl/transport.hpp>
-
 #include <compare.hpp>
 #include <support/watchdog.hpp>
 #include <tiled_images.hpp>
 
+#include "nccl_support.hpp"
 #include "support.hpp"
 #include "tiles_support.hpp"
-
-#if defined(TANDEM_CUDA_EMULATED)
-#include <emulator/control.hpp>
-#include <emulator/nccl_control.hpp>
-#endif
 
 namespace spatial_parallel_nccl_test {
 
@@ -36,39 +30,15 @@ template <class S, class Precision, class Net = TiledBlocks, class Kernels = CuD
 using OnGpus =
     Trainer<Net, S, BasicCuda<Kernels, Precision>, SoftmaxCrossEntropy<>, Accuracy, NcclTransport>;
 
-template <class S>
-bool enough_gpus() {
-  if (tandem::cuda::device_count() < S::ranks) {
-    MESSAGE("skipped: needs " << S::ranks << " GPUs");
-    return false;
-  }
-  return true;
-}
-
-#if defined(TANDEM_CUDA_EMULATED)
-struct Races {
-  Races() { cuda_emulator::set_races_shown(true); }
-  ~Races() {
-    CHECK(cuda_emulator::last_report() == "");
-    CHECK(cuda_emulator::nccl_misuses() == 0);
-    cuda_emulator::set_races_shown(false);
-  }
-};
-#else
-struct Races {
-  ~Races() {}
-};
-#endif
-
 /// Sums of tiles are cut otherwise than the host's.
 /// @param bound  relative, of losses and norms, and of parameters
 template <class S, class Precision, class Kernels>
 void check_as_host(double bound) {
-  if (!enough_gpus<S>()) {
+  if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"tiles by NCCL"};
-  Races const races;
+  NoRaces const races;
   using One = SingleDevice<Microbatches<S::batching.all_microbatches()>>;
   using Parted = DataParallel<S::batching.replicas, Microbatches<S::batching.microbatches>>;
   using Reference = std::conditional_t<(S::batching.replicas > 1), Parted, One>;
@@ -91,11 +61,11 @@ TEST_CASE("GPUs with tiles: replicas and stages of them train as replicas and on
 
 template <class S, class Precision, class Net = TiledBlocks>
 void check_recorded(int branches = 1) {
-  if (!enough_gpus<S>()) {
+  if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"tiles, walked and recorded"};
-  Races const races;
+  NoRaces const races;
   TrainerOptions options = recorded_options();
   options.cuda.branches = branches;
   OnGpus<S, Precision, Net> recorded{options};

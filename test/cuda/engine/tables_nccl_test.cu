@@ -12,12 +12,11 @@
 #include <string>
 #include <vector>
 
-#include <tandem/comm/nccl/transport.hpp>
-
 #include <compare.hpp>
 #include <split_words.hpp>
 #include <support/watchdog.hpp>
 
+#include "nccl_support.hpp"
 #include "slices_support.hpp"
 
 #if defined(TANDEM_CUDA_EMULATED)
@@ -33,38 +32,14 @@ using tandem::test::Part;
 
 using Alone = SingleDevice<Microbatches<2>>;
 
-template <class S>
-bool enough_gpus() {
-  if (tandem::cuda::device_count() < S::ranks) {
-    MESSAGE("skipped: needs " << S::ranks << " GPUs");
-    return false;
-  }
-  return true;
-}
-
-#if defined(TANDEM_CUDA_EMULATED)
-struct Races {
-  Races() { cuda_emulator::set_races_shown(true); }
-  ~Races() {
-    CHECK(cuda_emulator::last_report() == "");
-    CHECK(cuda_emulator::nccl_misuses() == 0);
-    cuda_emulator::set_races_shown(false);
-  }
-};
-#else
-struct Races {
-  ~Races() {}
-};
-#endif
-
 /// Bits of recorded and of walked steps; and the losses of the host in double, within @p bound.
 template <class S, class Precision, class Net>
 void check_recorded(double bound) {
-  if (!enough_gpus<S>()) {
+  if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"tables by NCCL"};
-  Races const races;
+  NoRaces const races;
   using Many = OnGpus<S, Precision, NcclTransport, Net>;
   Many walked{shared_options(false)};
   Many recorded{shared_options(true)};
@@ -94,11 +69,11 @@ TEST_CASE("GPUs that share words: so they have in bf16, and replicas of them") {
 
 template <class S, class Net>
 void check_as_one_device() {
-  if (!enough_gpus<S>()) {
+  if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"stages of tables by NCCL"};
-  Races const races;
+  NoRaces const races;
   Trainer<Net, Alone, BasicHost<Portable, Fp64>> one{gpt_options()};
   OnGpus<S, Fp64, NcclTransport, Net> many{shared_options(true)};
   auto const a = shared_steps(one, 4);

@@ -11,11 +11,10 @@
 #include <string>
 #include <vector>
 
-#include <tandem/comm/nccl/transport.hpp>
-
 #include <compare.hpp>
 #include <support/watchdog.hpp>
 
+#include "nccl_support.hpp"
 #include "slices_support.hpp"
 
 #if defined(TANDEM_CUDA_EMULATED)
@@ -29,37 +28,13 @@ using namespace tandem;
 using namespace tandem::test;
 using tandem::test::Part;
 
-template <class S>
-bool enough_gpus() {
-  if (tandem::cuda::device_count() < S::ranks) {
-    MESSAGE("skipped: needs " << S::ranks << " GPUs");
-    return false;
-  }
-  return true;
-}
-
-#if defined(TANDEM_CUDA_EMULATED)
-struct Races {
-  Races() { cuda_emulator::set_races_shown(true); }
-  ~Races() {
-    CHECK(cuda_emulator::last_report() == "");
-    CHECK(cuda_emulator::nccl_misuses() == 0);
-    cuda_emulator::set_races_shown(false);
-  }
-};
-#else
-struct Races {
-  ~Races() {}
-};
-#endif
-
 template <class S, class Precision>
 void check_recorded() {
-  if (!enough_gpus<S>()) {
+  if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"slices by NCCL"};
-  Races const races;
+  NoRaces const races;
   using Many = OnGpus<S, Precision, NcclTransport>;
   Many walked{shared_options(false)};
   Many recorded{shared_options(true)};
@@ -83,11 +58,11 @@ TEST_CASE("GPUs that share layers: replicas of them that have their rows, in bf1
 
 TEST_CASE("GPUs that share layers: stages of them train as one device on the host does") {
   using S = Hybrid<Pipeline<OneFOneB, 2, Split<3>, Split<4>>, TensorParallel<2>>;
-  if (!enough_gpus<S>()) {
+  if (!enough_gpus(S::ranks)) {
     return;
   }
   Watchdog const watchdog{"stages of slices by NCCL"};
-  Races const races;
+  NoRaces const races;
   Trainer<SharedLayers, SingleDevice<Microbatches<2>>, BasicHost<Portable, Fp64>> one{
       gpt_options()};
   OnGpus<S, Fp64, NcclTransport> four{shared_options(true)};
