@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
@@ -40,35 +39,6 @@ static_assert(gradients_of<ShardedGradients> == gradients_of<ShardedState> / 4 +
 
 static_assert(DataParallel<2, Microbatches<2>, ShardedGradients>::batching.leaf(1) == 1);
 static_assert(DataParallel<1, Microbatches<2>, ShardedGradients>::batching.leaf(1) == 2);
-
-TrainerOptions unclipped(Optimizer const& optimizer) {
-  TrainerOptions options = parity_options();
-  options.clip_norm = 0.0;
-  options.optimizer = optimizer;
-  return options;
-}
-
-/// Losses, norms, parameters, gradients and states of every replica after five steps.
-template <class S>
-Run all_of(TrainerOptions const& options) {
-  Watchdog const watchdog{"five steps of replicas"};
-  Trainer<TinyNet, S, Host> trainer{options};
-  Run run;
-  for (int s = 0; s < 5; ++s) {
-    StepResult const r = parity_step(trainer, s);
-    run.numbers.insert(run.numbers.end(), {r.loss, r.metric, r.gradient_norm});
-  }
-  for (int replica = 0; replica < S::batching.replicas; ++replica) {
-    for (NamedParameter<float> const& p : trainer.parameters(replica)) {
-      run.values.emplace_back(p.value.begin(), p.value.end());
-      run.values.emplace_back(p.gradient.begin(), p.gradient.end());
-      for (std::span<float const> const state : p.states) {
-        run.values.emplace_back(state.begin(), state.end());
-      }
-    }
-  }
-  return run;
-}
 
 TEST_CASE("of one microbatch a part of the gradients each gives the bits of all of them each") {
   TrainerOptions options = unclipped(AdamW{});

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <string>
-#include <vector>
 
 #include <tandem/tandem.hpp>
 
@@ -28,35 +27,6 @@ using Shards = DataParallel<3, Microbatches<2>, Small, ShardedState>;
 
 template <class S, class Net = TinyNet>
 using On = Trainer<Net, S, Host>;
-
-/// Losses, norms, parameters, gradients and states of every replica after five steps.
-template <class S>
-Run all_of(TrainerOptions const& options) {
-  Watchdog const watchdog{"five steps of replicas"};
-  On<S> trainer{options};
-  Run run;
-  for (int s = 0; s < 5; ++s) {
-    StepResult const r = parity_step(trainer, s);
-    run.numbers.insert(run.numbers.end(), {r.loss, r.metric, r.gradient_norm});
-  }
-  for (int replica = 0; replica < S::batching.replicas; ++replica) {
-    for (NamedParameter<float> const& p : trainer.parameters(replica)) {
-      run.values.emplace_back(p.value.begin(), p.value.end());
-      run.values.emplace_back(p.gradient.begin(), p.gradient.end());
-      for (std::span<float const> const state : p.states) {
-        run.values.emplace_back(state.begin(), state.end());
-      }
-    }
-  }
-  return run;
-}
-
-TrainerOptions unclipped(Optimizer const& optimizer) {
-  TrainerOptions options = parity_options();
-  options.clip_norm = 0.0;
-  options.optimizer = optimizer;
-  return options;
-}
 
 TEST_CASE("a part of the states each gives the bits of all of them each") {
   for (Optimizer const& optimizer : {Optimizer{Sgd{.learning_rate = 0.05F, .momentum = 0.9F}},
