@@ -37,39 +37,8 @@ inline int classes_of(Shape output) {
 
 /// A loss op writes the sum of the losses of a microbatch, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch, and by *Pass::loss_scale, if there is one.
-template <class... Options, class Kernels, class Precision>
-  requires(SoftmaxCrossEntropy<Options...>::plain)
-class LossOp<SoftmaxCrossEntropy<Options...>, BasicCuda<Kernels, Precision>> {
-  using T = typename Precision::Scalar;
-  using L = SoftmaxCrossEntropy<Options...>;
-
- public:
-  LossOp(Shape output, int batch)
-      : classes_{cuda::classes_of(output)},
-        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
-
-  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
-
-  void forward(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
-               double* loss) const {
-    cuda::softmax_cross_entropy_forward(p.device.compute, output, labels, p.batch, classes_,
-                                        L::smoothing, p.device.template scratch_as<double>(), loss);
-  }
-  void gradient(Pass<cuda::RankDevice> const& p, T const* output, std::int32_t const* labels,
-                double scale, T* dy) const {
-    cuda::softmax_cross_entropy_gradient(p.device.compute, output, labels, p.batch, classes_,
-                                         L::smoothing, scale, dy, p.loss_scale);
-  }
-
- private:
-  int classes_;
-  std::int64_t scratch_;
-};
-
-/// With class weights, an ignored label, or soft labels. Where the mean is not over all samples,
-/// Pass::row_scale, in device memory, takes the place of @p scale.
+/// Where the mean is not over all samples, Pass::row_scale, in device memory, takes their place.
 template <CrossEntropy L, class Kernels, class Precision>
-  requires(!L::plain)
 class LossOp<L, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Scalar;
   using Target = typename L::Target;
@@ -83,14 +52,25 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
 
   void forward(Pass<cuda::RankDevice> const& p, T const* output, Target const* targets,
                double* loss) const {
-    cuda::class_targets_forward(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
-                                p.batch, classes_, p.device.template scratch_as<double>(), loss);
+    double* const losses = p.device.template scratch_as<double>();
+    if constexpr (L::plain) {
+      cuda::softmax_cross_entropy_forward(p.device.compute, output, targets, p.batch, classes_,
+                                          L::smoothing, losses, loss);
+    } else {
+      cuda::class_targets_forward(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
+                                  p.batch, classes_, losses, loss);
+    }
   }
   void gradient(Pass<cuda::RankDevice> const& p, T const* output, Target const* targets,
                 double scale, T* dy) const {
-    cuda::class_targets_gradient(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
-                                 p.batch, classes_, scale, WeighsTargets<L> ? p.row_scale : nullptr,
-                                 dy, WeighsTargets<L> ? nullptr : p.loss_scale);
+    if constexpr (L::plain) {
+      cuda::softmax_cross_entropy_gradient(p.device.compute, output, targets, p.batch, classes_,
+                                           L::smoothing, scale, dy, p.loss_scale);
+    } else {
+      cuda::class_targets_gradient(
+          p.device.compute, output, ClassTargetsOf<L>{targets, classes_}, p.batch, classes_, scale,
+          WeighsTargets<L> ? p.row_scale : nullptr, dy, WeighsTargets<L> ? nullptr : p.loss_scale);
+    }
   }
 
  private:

@@ -4,6 +4,7 @@
 /// @file
 /// SoftmaxCrossEntropy, losses of elements and top-k accuracy on Host, portable kernels.
 
+#include <cstdint>
 #include <type_traits>
 
 #include <tandem/kernels/functors/class_targets.hpp>
@@ -16,72 +17,76 @@
 
 namespace tandem {
 
-/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
-/// @p scale, which the engine sets to 1 / global batch.
-template <class... Options, class Precision>
-  requires(SoftmaxCrossEntropy<Options...>::plain)
-class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<Portable, Precision>> {
+namespace host {
+
+/// The scratch memory of a loss: a double a sample. Outputs are stored as users know them.
+template <class Kernels, class Precision>
+class LossMemory {
   using T = typename Precision::Scalar;
-  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
-  LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())},
-        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+  LossMemory(Shape /*output*/, int batch)
+      : bytes_{batch * static_cast<std::int64_t>(sizeof(double))} {}
 
-  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const { return bytes_; }
 
-  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-               double* loss) const {
-    ClassificationSums sums{};
-    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_, output, labels,
-                                        L::smoothing, 1, p.device.template scratch_as<double>(),
-                                        sums);
-    *loss = sums.loss;
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-                double scale, T* dy) const {
-    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, output, labels,
-                                         L::smoothing, scale, dy);
-  }
+  static double* losses(Pass<Device> const& p) { return p.device.template scratch_as<double>(); }
+  static T const* outputs(Pass<Device> const& /*pass*/, T const* output) { return output; }
+  static T* gradients(Pass<Device> const& /*pass*/, T* dy) { return dy; }
+  static void write(Pass<Device> const& /*pass*/, T* /*dy*/) {}
 
  private:
-  int classes_;
-  std::int64_t scratch_;
+  std::int64_t bytes_;
 };
 
-/// With class weights, an ignored label, or soft labels. Where the mean is not over all samples,
+}  // namespace host
+
+/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
+/// @p scale, which the engine sets to 1 / global batch. Where the mean is not over all samples,
 /// Pass::row_scale takes the place of @p scale.
-template <CrossEntropy L, class Precision>
-  requires(!L::plain)
-class LossOp<L, BasicHost<Portable, Precision>> {
+template <CrossEntropy L, class Kernels, class Precision>
+class LossOp<L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
   using Target = typename L::Target;
 
  public:
   LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())},
-        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
 
-  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
 
   void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
                double* loss) const {
-    *loss = 0.0;
-    host::class_targets_forward(p.device.team, p.batch, classes_, output,
-                                ClassTargetsOf<L>{targets, classes_},
-                                p.device.template scratch_as<double>(), *loss);
+    auto const* const y = memory_.outputs(p, output);
+    if constexpr (L::plain) {
+      ClassificationSums sums{};
+      host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_, y, targets,
+                                          L::smoothing, 1, memory_.losses(p), sums);
+      *loss = sums.loss;
+    } else {
+      *loss = 0.0;
+      host::class_targets_forward(p.device.team, p.batch, classes_, y,
+                                  ClassTargetsOf<L>{targets, classes_}, memory_.losses(p), *loss);
+    }
   }
   void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
                 T* dy) const {
-    host::class_targets_gradient(p.device.team, p.batch, classes_, output,
-                                 ClassTargetsOf<L>{targets, classes_},
-                                 WeighsTargets<L> ? *p.row_scale : scale, dy);
+    auto const* const y = memory_.outputs(p, output);
+    auto* const gradients = memory_.gradients(p, dy);
+    if constexpr (L::plain) {
+      host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, y, targets,
+                                           L::smoothing, scale, gradients);
+    } else {
+      host::class_targets_gradient(p.device.team, p.batch, classes_, y,
+                                   ClassTargetsOf<L>{targets, classes_},
+                                   WeighsTargets<L> ? *p.row_scale : scale, gradients);
+    }
+    memory_.write(p, dy);
   }
 
  private:
   int classes_;
-  std::int64_t scratch_;
+  host::LossMemory<Kernels, Precision> memory_;
 };
 
 template <ElementLoss L, class Precision>

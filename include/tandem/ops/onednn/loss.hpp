@@ -6,24 +6,25 @@
 /// kernels on outputs in the order and precision that users know.
 
 #include <cstdint>
-#include <type_traits>
 
 #include <tandem/kernels/functors/class_targets.hpp>
-#include <tandem/kernels/host/class_targets.hpp>
 #include <tandem/kernels/host/element_loss.hpp>
-#include <tandem/kernels/host/softmax_cross_entropy.hpp>
 #include <tandem/layers/loss.hpp>
+#include <tandem/ops/host/loss.hpp>
 #include <tandem/ops/onednn/user_order.hpp>
 #include <tandem/ops/op.hpp>
 #include <tandem/runtime/host/host.hpp>
 
 namespace tandem {
 
-namespace host::channels_last {
+namespace host {
 
 /// The scratch memory of a loss: a double a sample, then outputs as users know them.
-template <class T, class P>
-class LossMemory {
+template <class Precision>
+class LossMemory<OneDnn, Precision> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
  public:
   LossMemory(Shape output, int batch) : order_{output}, batch_{(batch + 7) / 8 * 8} {}
 
@@ -46,80 +47,11 @@ class LossMemory {
     return reinterpret_cast<P*>(losses(p) + batch_);
   }
 
-  UserOrder<T, P> order_;
+  channels_last::UserOrder<T, P> order_;
   int batch_;  // rounded up, so that what follows the doubles is aligned
 };
 
-}  // namespace host::channels_last
-
-/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
-/// @p scale, which the engine sets to 1 / global batch.
-template <class... Options, class Precision>
-  requires(SoftmaxCrossEntropy<Options...>::plain)
-class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<OneDnn, Precision>> {
-  using T = typename Precision::Scalar;
-  using P = typename Precision::Master;
-  using L = SoftmaxCrossEntropy<Options...>;
-
- public:
-  LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
-
-  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
-
-  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-               double* loss) const {
-    ClassificationSums sums{};
-    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_,
-                                        memory_.outputs(p, output), labels, L::smoothing, 1,
-                                        memory_.losses(p), sums);
-    *loss = sums.loss;
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-                double scale, T* dy) const {
-    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_,
-                                         memory_.outputs(p, output), labels, L::smoothing, scale,
-                                         memory_.gradients(p, dy));
-    memory_.write(p, dy);
-  }
-
- private:
-  int classes_;
-  host::channels_last::LossMemory<T, P> memory_;
-};
-
-/// With class weights, an ignored label, or soft labels.
-template <CrossEntropy L, class Precision>
-  requires(!L::plain)
-class LossOp<L, BasicHost<OneDnn, Precision>> {
-  using T = typename Precision::Scalar;
-  using P = typename Precision::Master;
-  using Target = typename L::Target;
-
- public:
-  LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
-
-  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
-
-  void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
-               double* loss) const {
-    *loss = 0.0;
-    host::class_targets_forward(p.device.team, p.batch, classes_, memory_.outputs(p, output),
-                                ClassTargetsOf<L>{targets, classes_}, memory_.losses(p), *loss);
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
-                T* dy) const {
-    host::class_targets_gradient(p.device.team, p.batch, classes_, memory_.outputs(p, output),
-                                 ClassTargetsOf<L>{targets, classes_},
-                                 WeighsTargets<L> ? *p.row_scale : scale, memory_.gradients(p, dy));
-    memory_.write(p, dy);
-  }
-
- private:
-  int classes_;
-  host::channels_last::LossMemory<T, P> memory_;
-};
+}  // namespace host
 
 template <ElementLoss L, class Precision>
 class LossOp<L, BasicHost<OneDnn, Precision>> {
@@ -147,7 +79,7 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
 
  private:
   std::int64_t elements_;
-  host::channels_last::LossMemory<T, P> memory_;
+  host::LossMemory<OneDnn, Precision> memory_;
 };
 
 /// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
