@@ -12651,7 +12651,8 @@ class ModelExchange {
 // ---- tandem/comm/share.hpp
 
 /// @file
-/// detail::share_of: the part of an array that one rank works on for all.
+/// detail::share_of: the part of an array that one rank works on for all; and what collectives
+/// check.
 
 namespace tandem::detail {
 
@@ -12682,17 +12683,33 @@ bool disjoint(std::span<T const> a, std::span<T const> b) {
   return from + a.size_bytes() <= to || to + b.size_bytes() <= from;
 }
 
-/// Whether two buffers of one size are the same elements or have none in common.
-template <class T>
-bool equal_or_disjoint(std::span<T const> a, std::span<T const> b) {
-  return a.data() == b.data() || disjoint(a, b);
-}
-
 /// Whether @p part is the @p rank -th of @p whole's equal parts, or not in it at all.
 template <class T>
 bool part_or_disjoint(int rank, std::span<T const> whole, std::span<T const> part) {
   return part.data() == whole.data() + static_cast<std::size_t>(rank) * part.size() ||
          disjoint(whole, part);
+}
+
+/// Preconditions of collectives, where buffers may overlap as comm/concepts.hpp says.
+template <class T>
+void check_all_reduce(std::span<T const> in, std::span<T const> out) {
+  expects(in.size() == out.size(), "all_reduce: in and out must have the same number of elements");
+  expects(in.data() == out.data() || disjoint(in, out),
+          "all_reduce: in and out must be the same elements or not overlap at all");
+}
+template <class T>
+void check_reduce_scatter(int rank, int ranks, std::span<T const> in, std::span<T const> out) {
+  expects(in.size() == out.size() * static_cast<std::size_t>(ranks),
+          "reduce_scatter: in must have as many elements as the ranks' outs together");
+  expects(part_or_disjoint(rank, in, out),
+          "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+}
+template <class T>
+void check_all_gather(int rank, int ranks, std::span<T const> in, std::span<T const> out) {
+  expects(out.size() == in.size() * static_cast<std::size_t>(ranks),
+          "all_gather: out must have as many elements as the ranks' ins together");
+  expects(part_or_disjoint(rank, out, in),
+          "all_gather: in must be this rank's part of out or not overlap it at all");
 }
 
 }  // namespace tandem::detail
@@ -24541,11 +24558,9 @@ class ShardedMirror {
 
   template <class Shares>
   TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares& shares) {
-    if (shares_) {
-      if (!copies_.empty()) {
-        std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
-                    memory.frozen());
-      }
+    if (shares_ && !copies_.empty()) {
+      std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
+                  memory.frozen());
     }
     for (OwnedRange const& own : shares.owned()) {
       if (shares_ && !copies_.empty()) {
@@ -26325,6 +26340,13 @@ struct Call {
 template <class T, class Op>
 inline constexpr char type_mark = 0;
 
+/// A collective's call; @p in and @p out are its first elements.
+template <class T, class Op>
+constexpr Call collective(Operation operation, Label label, std::size_t count, void const* in,
+                          void* out, host::Queue const* queue = nullptr, int root = 0) {
+  return {operation, label, &type_mark<T, Op>, count, root, in, out, queue};
+}
+
 /// " (bucket 2)", or "".
 TANDEM_ONCE TANDEM_COLD std::string in_brackets(Label label);
 
@@ -27510,19 +27532,11 @@ class ThreadsCommunicator {
     requires Reduction<Op, T>
   void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                   Stream& stream, Label label = {}) {
-    expects(in.size() == out.size(),
-            "all_reduce: in and out must have the same number of elements");
-    expects(detail::equal_or_disjoint<T>(in, out),
-            "all_reduce: in and out must be the same elements or not overlap at all");
+    detail::check_all_reduce<T>(in, out);
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::all_reduce,
-                         .label = label,
-                         .type = &detail::type_mark<T, Op>,
-                         .count = count,
-                         .in = first,
-                         .out = result,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, Op>(Operation::all_reduce, label, count, first,
+                                                  result, queue));
       reduce_share<T>(*group, rank, count, op);
       group->leave(rank);
     });
@@ -27537,19 +27551,11 @@ class ThreadsCommunicator {
     requires Reduction<Op, T>
   void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op op,
                       Stream& stream, Label label = {}) {
-    expects(in.size() == out.size() * static_cast<std::size_t>(size()),
-            "reduce_scatter: in must have as many elements as the ranks' outs together");
-    expects(detail::part_or_disjoint<T>(rank_, in, out),
-            "reduce_scatter: out must be this rank's part of in or not overlap it at all");
+    detail::check_reduce_scatter<T>(rank_, size(), in, out);
     stream.post([group = group_, rank = rank_, op, first = in.data(), result = out.data(),
                  count = out.size(), label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::reduce_scatter,
-                         .label = label,
-                         .type = &detail::type_mark<T, Op>,
-                         .count = count,
-                         .in = first,
-                         .out = result,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, Op>(Operation::reduce_scatter, label, count, first,
+                                                  result, queue));
       std::array<T const*, max_tree_ranks> inputs;
       auto const ranks = static_cast<std::size_t>(group->size());
       std::size_t const begin = static_cast<std::size_t>(rank) * count;
@@ -27570,19 +27576,11 @@ class ThreadsCommunicator {
     requires std::is_trivially_copyable_v<T>
   void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
                   Label label = {}) {
-    expects(out.size() == in.size() * static_cast<std::size_t>(size()),
-            "all_gather: out must have as many elements as the ranks' ins together");
-    expects(detail::part_or_disjoint<T>(rank_, out, in),
-            "all_gather: in must be this rank's part of out or not overlap it at all");
+    detail::check_all_gather<T>(rank_, size(), in, out);
     stream.post([group = group_, rank = rank_, first = in.data(), result = out.data(),
                  count = in.size(), label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::all_gather,
-                         .label = label,
-                         .type = &detail::type_mark<T, void>,
-                         .count = count,
-                         .in = first,
-                         .out = result,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, void>(Operation::all_gather, label, count, first,
+                                                    result, queue));
       for (int r = 0; count > 0 && r < group->size(); ++r) {
         void const* const from = group->call_of(r).in;
         T* const to = result + static_cast<std::size_t>(r) * count;
@@ -27604,14 +27602,8 @@ class ThreadsCommunicator {
     expects(root >= 0 && root < size(), "broadcast: the root must be a rank of the group");
     stream.post([group = group_, rank = rank_, root, first = data.data(), count = data.size(),
                  label, queue = &stream] {
-      group->meet(rank, {.operation = Operation::broadcast,
-                         .label = label,
-                         .type = &detail::type_mark<T, void>,
-                         .count = count,
-                         .root = root,
-                         .in = first,
-                         .out = first,
-                         .queue = queue});
+      group->meet(rank, detail::collective<T, void>(Operation::broadcast, label, count, first,
+                                                    first, queue, root));
       if (rank != root && count > 0) {
         std::memcpy(first, group->call_of(root).in, count * sizeof(T));
       }
@@ -40260,72 +40252,76 @@ TANDEM_NOINLINE void element_loss_gradient(Team& team, T const* y, T const* t, T
 
 namespace tandem {
 
-/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
-/// @p scale, which the engine sets to 1 / global batch.
-template <class... Options, class Precision>
-  requires(SoftmaxCrossEntropy<Options...>::plain)
-class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<Portable, Precision>> {
+namespace host {
+
+/// The scratch memory of a loss: a double a sample. Outputs are stored as users know them.
+template <class Kernels, class Precision>
+class LossMemory {
   using T = typename Precision::Scalar;
-  using L = SoftmaxCrossEntropy<Options...>;
 
  public:
-  LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())},
-        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+  LossMemory(Shape /*output*/, int batch)
+      : bytes_{batch * static_cast<std::int64_t>(sizeof(double))} {}
 
-  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const { return bytes_; }
 
-  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-               double* loss) const {
-    ClassificationSums sums{};
-    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_, output, labels,
-                                        L::smoothing, 1, p.device.template scratch_as<double>(),
-                                        sums);
-    *loss = sums.loss;
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-                double scale, T* dy) const {
-    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, output, labels,
-                                         L::smoothing, scale, dy);
-  }
+  static double* losses(Pass<Device> const& p) { return p.device.template scratch_as<double>(); }
+  static T const* outputs(Pass<Device> const& /*pass*/, T const* output) { return output; }
+  static T* gradients(Pass<Device> const& /*pass*/, T* dy) { return dy; }
+  static void write(Pass<Device> const& /*pass*/, T* /*dy*/) {}
 
  private:
-  int classes_;
-  std::int64_t scratch_;
+  std::int64_t bytes_;
 };
 
-/// With class weights, an ignored label, or soft labels. Where the mean is not over all samples,
+}  // namespace host
+
+/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
+/// @p scale, which the engine sets to 1 / global batch. Where the mean is not over all samples,
 /// Pass::row_scale takes the place of @p scale.
-template <CrossEntropy L, class Precision>
-  requires(!L::plain)
-class LossOp<L, BasicHost<Portable, Precision>> {
+template <CrossEntropy L, class Kernels, class Precision>
+class LossOp<L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
   using Target = typename L::Target;
 
  public:
   LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())},
-        scratch_{batch * static_cast<std::int64_t>(sizeof(double))} {}
+      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
 
-  [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_; }
+  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
 
   void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
                double* loss) const {
-    *loss = 0.0;
-    host::class_targets_forward(p.device.team, p.batch, classes_, output,
-                                ClassTargetsOf<L>{targets, classes_},
-                                p.device.template scratch_as<double>(), *loss);
+    auto const* const y = memory_.outputs(p, output);
+    if constexpr (L::plain) {
+      ClassificationSums sums{};
+      host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_, y, targets,
+                                          L::smoothing, 1, memory_.losses(p), sums);
+      *loss = sums.loss;
+    } else {
+      *loss = 0.0;
+      host::class_targets_forward(p.device.team, p.batch, classes_, y,
+                                  ClassTargetsOf<L>{targets, classes_}, memory_.losses(p), *loss);
+    }
   }
   void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
                 T* dy) const {
-    host::class_targets_gradient(p.device.team, p.batch, classes_, output,
-                                 ClassTargetsOf<L>{targets, classes_},
-                                 WeighsTargets<L> ? *p.row_scale : scale, dy);
+    auto const* const y = memory_.outputs(p, output);
+    auto* const gradients = memory_.gradients(p, dy);
+    if constexpr (L::plain) {
+      host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_, y, targets,
+                                           L::smoothing, scale, gradients);
+    } else {
+      host::class_targets_gradient(p.device.team, p.batch, classes_, y,
+                                   ClassTargetsOf<L>{targets, classes_},
+                                   WeighsTargets<L> ? *p.row_scale : scale, gradients);
+    }
+    memory_.write(p, dy);
   }
 
  private:
   int classes_;
-  std::int64_t scratch_;
+  host::LossMemory<Kernels, Precision> memory_;
 };
 
 template <ElementLoss L, class Precision>
@@ -73500,7 +73496,6 @@ class Op<AddJoin, BasicHost<OneDnn, Precision>> {
 /// kernels on outputs in the order and precision that users know.
 
 #include <cstdint>
-#include <type_traits>
 
 // ---- tandem/ops/onednn/user_order.hpp
 
@@ -73571,11 +73566,14 @@ class UserOrder {
 
 namespace tandem {
 
-namespace host::channels_last {
+namespace host {
 
 /// The scratch memory of a loss: a double a sample, then outputs as users know them.
-template <class T, class P>
-class LossMemory {
+template <class Precision>
+class LossMemory<OneDnn, Precision> {
+  using T = typename Precision::Scalar;
+  using P = typename Precision::Master;
+
  public:
   LossMemory(Shape output, int batch) : order_{output}, batch_{(batch + 7) / 8 * 8} {}
 
@@ -73598,80 +73596,11 @@ class LossMemory {
     return reinterpret_cast<P*>(losses(p) + batch_);
   }
 
-  UserOrder<T, P> order_;
+  channels_last::UserOrder<T, P> order_;
   int batch_;  // rounded up, so that what follows the doubles is aligned
 };
 
-}  // namespace host::channels_last
-
-/// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
-/// @p scale, which the engine sets to 1 / global batch.
-template <class... Options, class Precision>
-  requires(SoftmaxCrossEntropy<Options...>::plain)
-class LossOp<SoftmaxCrossEntropy<Options...>, BasicHost<OneDnn, Precision>> {
-  using T = typename Precision::Scalar;
-  using P = typename Precision::Master;
-  using L = SoftmaxCrossEntropy<Options...>;
-
- public:
-  LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
-
-  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
-
-  void forward(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-               double* loss) const {
-    ClassificationSums sums{};
-    host::softmax_cross_entropy_forward(p.device.team, p.batch, classes_,
-                                        memory_.outputs(p, output), labels, L::smoothing, 1,
-                                        memory_.losses(p), sums);
-    *loss = sums.loss;
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, std::int32_t const* labels,
-                double scale, T* dy) const {
-    host::softmax_cross_entropy_gradient(p.device.team, p.batch, classes_,
-                                         memory_.outputs(p, output), labels, L::smoothing, scale,
-                                         memory_.gradients(p, dy));
-    memory_.write(p, dy);
-  }
-
- private:
-  int classes_;
-  host::channels_last::LossMemory<T, P> memory_;
-};
-
-/// With class weights, an ignored label, or soft labels.
-template <CrossEntropy L, class Precision>
-  requires(!L::plain)
-class LossOp<L, BasicHost<OneDnn, Precision>> {
-  using T = typename Precision::Scalar;
-  using P = typename Precision::Master;
-  using Target = typename L::Target;
-
- public:
-  LossOp(Shape output, int batch)
-      : classes_{static_cast<int>(output.elements())}, memory_{output, batch} {}
-
-  [[nodiscard]] std::int64_t scratch_bytes() const { return memory_.scratch_bytes(); }
-
-  void forward(Pass<host::Device> const& p, T const* output, Target const* targets,
-               double* loss) const {
-    *loss = 0.0;
-    host::class_targets_forward(p.device.team, p.batch, classes_, memory_.outputs(p, output),
-                                ClassTargetsOf<L>{targets, classes_}, memory_.losses(p), *loss);
-  }
-  void gradient(Pass<host::Device> const& p, T const* output, Target const* targets, double scale,
-                T* dy) const {
-    host::class_targets_gradient(p.device.team, p.batch, classes_, memory_.outputs(p, output),
-                                 ClassTargetsOf<L>{targets, classes_},
-                                 WeighsTargets<L> ? *p.row_scale : scale, memory_.gradients(p, dy));
-    memory_.write(p, dy);
-  }
-
- private:
-  int classes_;
-  host::channels_last::LossMemory<T, P> memory_;
-};
+}  // namespace host
 
 template <ElementLoss L, class Precision>
 class LossOp<L, BasicHost<OneDnn, Precision>> {
@@ -73699,7 +73628,7 @@ class LossOp<L, BasicHost<OneDnn, Precision>> {
 
  private:
   std::int64_t elements_;
-  host::channels_last::LossMemory<T, P> memory_;
+  host::LossMemory<OneDnn, Precision> memory_;
 };
 
 /// TopK and Accuracy of any loss with one integer label a sample, or soft labels; a NaN never
