@@ -21495,7 +21495,7 @@ class Update {
       }
     }
   }
-  /// Behind it: @p sum is infinite if there is one.
+  /// After check_gradients(): @p sum becomes infinite if it has found one.
   void spoil(Device& /*device*/, double& sum) const {
     if (bad_gradient_ >= 0) {
       sum = std::numeric_limits<double>::infinity();
@@ -23566,8 +23566,8 @@ class Updates {
     return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
            !parts.plan.updates_early;
   }
-  /// Looks for them among those that this rank has. If there is one @p sums, of the losses, are not
-  /// finite either, so that all ranks know of it.
+  /// Looks for gradients that are not finite, among those that this rank has. If there is one, the
+  /// first of @p sums, those of the losses, becomes infinite, so that all ranks know of it.
   /// @pre they have been summed
   void check_gradients(Parts& parts, std::span<double> sums) {
     if constexpr (has_check<decltype(update_)>) {

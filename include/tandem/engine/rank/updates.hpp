@@ -165,8 +165,8 @@ class Updates {
     return has_check<decltype(update_)> && slot.key.training && !slot.key.clips &&
            !parts.plan.updates_early;
   }
-  /// Looks for them among those that this rank has. If there is one @p sums, of the losses, are not
-  /// finite either, so that all ranks know of it.
+  /// Looks for gradients that are not finite, among those that this rank has. If there is one, the
+  /// first of @p sums, those of the losses, becomes infinite, so that all ranks know of it.
   /// @pre they have been summed
   void check_gradients(Parts& parts, std::span<double> sums) {
     if constexpr (has_check<decltype(update_)>) {

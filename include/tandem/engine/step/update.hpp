@@ -111,7 +111,7 @@ class Update {
       }
     }
   }
-  /// Behind it: @p sum is infinite if there is one.
+  /// After check_gradients(): @p sum becomes infinite if it has found one.
   void spoil(Device& /*device*/, double& sum) const {
     if (bad_gradient_ >= 0) {
       sum = std::numeric_limits<double>::infinity();

@@ -68,7 +68,7 @@ struct UpdateMemory {
   LossScaling scaling_rule{};
 };
 
-/// The mark of check_gradients() for a parameter whose gradient is GradientRows.
+/// Makes a parameter's sum infinite if a number of its GradientRows is not finite.
 template <class P>
 struct CheckRows {
   GradientRows<P> rows;
@@ -293,7 +293,7 @@ class UpdateKernels {
            CheckRows<P>{own.rows, memory_.sums + own.at.parameter});
     }
   }
-  /// Behind it: *sum is infinite if one of the gradients is not finite.
+  /// After check_gradients(): *sum becomes infinite if a gradient is not finite.
   void spoil(Stream const& stream, double* sum) const {
     each(stream, memory_.range_count, SpoilSum{memory_.sums, sum});
   }
