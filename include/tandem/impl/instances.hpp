@@ -181,23 +181,20 @@
 
 // A rank with all that it has: of kernels K in precision P, whose ranks talk by C, and whose
 // samples of In have labels. What it consists of no other unit looks into.
-#define TANDEM_RANK_OF(Kind, C, K, P, In)                                                        \
+#define TANDEM_RANK_OF(C, K, P, In)                                                              \
+  template <>                                                                                    \
+  inline constexpr bool                                                                          \
+      rank_is_shared<BasicHost<K, P>, C, StepBatch<P::Master, std::int32_t, In>> = true;         \
   TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
   construct_rank<                                                                                \
-      Kind<RankCore<BasicHost<K, P>, C, RankWay{}>, StepBatch<P::Master, std::int32_t, In>>,     \
+      Rank<RankCore<BasicHost<K, P>, C, RankWay{}>, StepBatch<P::Master, std::int32_t, In>>,     \
       StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
                                               RankPlan, RankOptions const&, RankEnds<C> const&);
-#define TANDEM_SHARED_RANK(C, K, P, In)                                                  \
-  template <>                                                                            \
-  inline constexpr bool                                                                  \
-      rank_is_shared<BasicHost<K, P>, C, StepBatch<P::Master, std::int32_t, In>> = true; \
-  TANDEM_RANK_OF(Rank, C, K, P, In)
-#define TANDEM_RANKS_OF(K, P)                                 \
-  TANDEM_SHARED_RANK(SelfCommunicator, K, P, P::Master)       \
-  TANDEM_SHARED_RANK(SelfCommunicator, K, P, std::int32_t)    \
-  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, P::Master)    \
-  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, std::int32_t) \
-  TANDEM_RANK_OF(AsynchronousRank, ThreadsCommunicator, K, P, P::Master)
+#define TANDEM_RANKS_OF(K, P)                          \
+  TANDEM_RANK_OF(SelfCommunicator, K, P, P::Master)    \
+  TANDEM_RANK_OF(SelfCommunicator, K, P, std::int32_t) \
+  TANDEM_RANK_OF(ThreadsCommunicator, K, P, P::Master) \
+  TANDEM_RANK_OF(ThreadsCommunicator, K, P, std::int32_t)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
 #define TANDEM_STEPS_OF(...)                          \
@@ -278,7 +275,6 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_RANKS_OF
-#undef TANDEM_SHARED_RANK
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_CHANNELS_OF

@@ -10,10 +10,8 @@
 /// buffers whose lives meet cannot overlap but as views and in place. It knows the graph and what a
 /// pass reads and writes, and of the plan only the pointers that came of it and its waits.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -22,7 +20,7 @@
 #include <tandem/core/error.hpp>
 #include <tandem/engine/memory/rank_memory.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
-#include <tandem/engine/rank/asynchronous_rank.hpp>
+#include <tandem/engine/rank/asynchronous_run.hpp>
 #include <tandem/schedule/orders/asynchronous_table.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action.hpp>
@@ -311,7 +309,7 @@ class MemoryCheck : CheckedMemory<T, P> {
 };
 
 /// Plays a rank's rows, with samples in all microbatches and in every other one; those of an
-/// asynchronous pipeline's rank are some rounds, and an evaluation, all of which has one table.
+/// asynchronous pipeline's rank are some rounds, and an evaluation.
 /// @throws ContractError  the first fault
 template <class T, class P>
 void check_memory(RankMemoryView<T, P> const& planned) {
@@ -338,13 +336,8 @@ void check_memory(RankMemoryView<T, P> const& planned) {
         places.rule, places.stage, g, all,
         [&](Action const& action, std::int64_t /*microbatch*/) { rounds.push_back(action); });
   }
-  std::vector<Action> forward;
-  std::ranges::copy_if(rounds, std::back_inserter(forward), [](Action const& action) {
-    return action.kind == ActionKind::forward || action.kind == ActionKind::send_forward ||
-           action.kind == ActionKind::receive_forward;
-  });
   play(rounds, true, places.tables());
-  play(forward, false, 1);
+  play(planned.rows.forward, false, places.tables());
 }
 
 /// True; from now on each rank of these element types that is made is checked.

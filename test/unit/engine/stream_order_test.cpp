@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include <tandem/engine/rank/asynchronous_rank.hpp>
+#include <tandem/engine/rank/asynchronous_run.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/tandem.hpp>
 

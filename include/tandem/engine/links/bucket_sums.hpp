@@ -34,13 +34,14 @@ namespace tandem {
 struct RankWay {
   bool in_order = false;  ///< gradients are added by messages: the communicator has no order
   WireFormat wire = WireFormat::exact;
-  bool links = true;       ///< other devices have parts of the model
-  bool shares = true;      ///< each replica updates its part
-  bool slices = true;      ///< ranks share layers
-  bool ties = true;        ///< layers share parameters
-  bool states = true;      ///< steps hand states on
-  bool two_models = true;  ///< are averaged
-  bool ahead = true;       ///< it goes on before an update is known to be right
+  bool links = true;         ///< other devices have parts of the model
+  bool shares = true;        ///< each replica updates its part
+  bool slices = true;        ///< ranks share layers
+  bool ties = true;          ///< layers share parameters
+  bool states = true;        ///< steps hand states on
+  bool two_models = true;    ///< are averaged
+  bool ahead = true;         ///< it goes on before an update is known to be right
+  bool asynchronous = true;  ///< steps have no end that all ranks meet
 };
 
 /// Whether one rank serves all programs of a unit: where it is compiled elsewhere, or for a program
@@ -63,7 +64,8 @@ constexpr RankWay rank_way() {
           .ties = all || Program::ties.count > 0,
           .states = all || Program::stateful,
           .two_models = all || Program::averaging.keeps_two(),
-          .ahead = all || Program::post_validated};
+          .ahead = all || Program::post_validated,
+          .asynchronous = all || Program::asynchrony.on()};
 }
 
 namespace detail {

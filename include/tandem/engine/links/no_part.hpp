@@ -38,6 +38,7 @@ struct NoPart {
   static void bring_together(auto const&... /*arguments*/) {}
   static void clear(auto const&... /*arguments*/) {}
   static void exchange(auto const&... /*arguments*/) {}
+  static void fill(auto const&... /*arguments*/) {}
   static void forget() {}
   static void gather(auto const&... /*arguments*/) {}
   static void get(auto const&... /*arguments*/) {}
@@ -50,6 +51,7 @@ struct NoPart {
   static void put(auto const&... /*arguments*/) {}
   static void restore(auto const&... /*arguments*/) {}
   static void run(auto const&... /*arguments*/) {}
+  static void set_missed_steps(auto const&... /*arguments*/) {}
   static void settle(auto const&... /*arguments*/) {}
   static void stand_in(auto const&... /*arguments*/) {}
   static void take_back(auto const&... /*arguments*/) {}

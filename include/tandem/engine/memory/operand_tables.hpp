@@ -93,7 +93,9 @@ class OperandTables {
 
   /// The values that edges carry.
   [[nodiscard]] T const** edge_values(int m) const { return storage(m).edge_value.data(); }
-  void set_output(int m, T const* output) { storage(m).table.output = output; }
+  void set_output(int m, T const* output) {
+    storage(m).table.output = storage(m).backward.output = output;
+  }
 
   /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
   /// they are sent apart.
@@ -108,7 +110,7 @@ class OperandTables {
   // One table, and the arrays that it points into.
   struct Storage {
     Table table{};
-    Table backward{};  // where its weights are others
+    Table backward{};  // the same, but for weights where these are others
     std::vector<T const*> edge_value{};
     std::vector<T*> edge_gradient{};
     std::vector<T const*> forks{};

@@ -182,9 +182,7 @@ class RankMemory : public ParameterMemory<Backend> {
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
   /// Shows the plan to on_rank_memory, if it is set.
-  /// @param places  null unless the rank is of an asynchronous pipeline
-  TANDEM_COLD void show(std::vector<OpNeeds> const& needs, RankPlan const& rows,
-                        WeightPlaces const* places = nullptr) const {
+  TANDEM_COLD void show(std::vector<OpNeeds> const& needs, RankPlan const& rows) const {
     if (on_rank_memory<T, P> != nullptr) {
       on_rank_memory<T, P>({graph(),
                             needs,
@@ -193,7 +191,7 @@ class RankMemory : public ParameterMemory<Backend> {
                             {kept_.data(), recomputed_.data(), transient_.data()},
                             tables_,
                             rows,
-                            places});
+                            places().rule.on() ? &places() : nullptr});
     }
   }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
@@ -202,9 +200,7 @@ class RankMemory : public ParameterMemory<Backend> {
   /// for m up to places.tables().
   [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
   /// The same for B(m), whose weights are others only where F's are predicted.
-  [[nodiscard]] Table const& backward_table(int m) const {
-    return places().predicts() ? tables_.backward(m) : tables_.forward(m);
-  }
+  [[nodiscard]] Table const& backward_table(int m) const { return tables_.backward(m); }
 
   /// Points every edge that carries the network's input number @p input to a node of stage
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,

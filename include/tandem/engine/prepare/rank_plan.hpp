@@ -14,11 +14,13 @@
 #include <tandem/core/config.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/prepare/memory_plan.hpp>
+#include <tandem/schedule/orders/asynchronous_table.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/complete_row.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/row_order.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
@@ -76,15 +78,10 @@ TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches
                         imported != nullptr ? *imported : rows_of(Whole::table), batching);
 }
 
-/// The plan of a device of an asynchronous pipeline.
-///
-/// No rows, since the device never comes to the end of one: each_action() says what it does next.
-template <class Program>
-RankPlan make_asynchronous_plan(int microbatches) {
-  LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching_with<typename Program::Program>(microbatches),
-          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
-}
+/// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
+/// never comes to the end of one: each_action() says what it does next.
+TANDEM_ONCE TANDEM_COLD RankPlan make_asynchronous_plan(DeviceTables const& device,
+                                                        Batching const& batching);
 
 }  // namespace tandem
 
@@ -132,6 +129,18 @@ TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const
          .deferred = whole_chunks(deferred, batching.chunks),
          .first_microbatch = device.map.first_microbatch(own.id, batching.passes())});
   }
+  return plan;
+}
+
+TANDEM_ONCE RankPlan make_asynchronous_plan(DeviceTables const& device, Batching const& batching) {
+  LocalStage const& stage = device.stages.front();
+  RankPlan plan{
+      .batching = batching,
+      .stages = {{.first = stage.first, .last = stage.last, .live = device.places.live()}}};
+  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
+  complete_forward_row(lower(asynchronous_table(device.places.rule, 1), device.map), device.map,
+                       StepRules{.replicas = batching.replicas}, device.device, forward);
+  forward({.kind = ActionKind::end, .stage = static_cast<std::int16_t>(stage.id)});
   return plan;
 }
 

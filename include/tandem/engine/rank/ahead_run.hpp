@@ -5,7 +5,6 @@
 /// AheadRun: a rank of a PostValidated schedule at work on a stream of steps, up to the first
 /// backward pass of the next one ahead of others.
 
-#include <atomic>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
@@ -36,7 +35,7 @@ class AheadRun {
     stream_ = &stream;
     is_ahead_ = dropped_ = false;
     trusted_ = true;
-    for (step_ = 0; idly(rank, [this] { return stream_->await(step_); }); ++step_) {
+    for (step_ = 0; rank.idly([this] { return stream_->await(step_); }); ++step_) {
       bool trained = false;
       while (!dropped_ && !trained) {
         trained = train(rank);
@@ -58,7 +57,7 @@ class AheadRun {
   /// granted; or else with the sums.
   template <class Rank>
   void update(Action action, Rank& rank) {
-    if (trusted_ && idly(rank, [this] { return stream_->follows(step_); })) {
+    if (trusted_ && rank.idly([this] { return stream_->follows(step_); })) {
       last_ = {.state = *rank.slot_.state,
                .key = rank.slot_.key,
                .number = step_,
@@ -74,15 +73,6 @@ class AheadRun {
   }
 
  private:
-  // Waits for the program, which may take its time: the rank is not late.
-  template <class Rank, class F>
-  static bool idly(Rank& rank, F const& f) {
-    rank.progress_->store(awaiting_a_step, std::memory_order_relaxed);
-    bool const yes = f();
-    rank.progress_->store(at_no_action, std::memory_order_relaxed);
-    return yes;
-  }
-
   // One step; the one before may not be known to be right until its gradients are to be written
   // again. Whether it is done, or else must begin anew, or is dropped.
   template <class Rank>
@@ -99,7 +89,7 @@ class AheadRun {
         report(rank, last_.number, result_, last_.first_bad);
         return false;
       }
-      rank.progress_->store(pack(*next), std::memory_order_relaxed);
+      rank.at(*next);
       rank.act_watched(*next);
     }
   }
@@ -128,7 +118,7 @@ class AheadRun {
   TANDEM_COLD static void pass_by(Rank& rank, Action const* next) {
     for (; next->kind != ActionKind::end; ++next) {
       if (is_message(next->kind)) {
-        rank.progress_->store(pack(*next), std::memory_order_relaxed);
+        rank.at(*next);
         rank.run_other(*next);
       }
     }

@@ -13,7 +13,6 @@
 #include <tandem/engine/links/concepts.hpp>
 #include <tandem/engine/memory/carried_states.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
-#include <tandem/engine/rank/asynchronous_rank.hpp>
 #include <tandem/engine/rank/rank.hpp>
 #include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
@@ -32,8 +31,7 @@ template <class Device, class Backend, class Loss, class Communicator>
 struct RankTypes {
   using Batch = StepBatchOf<Device, Backend, Loss>;
   using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator, Batch>()>;
-  using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
-                                  Rank<Core, Batch>>;
+  using type = Rank<Core, Batch>;
   static_assert(Device::places.count() == 1 || !RankMemory<Backend>::mixed,
                 "there is one copy of rounded parameters");
   static_assert(!Device::Program::batching.reproducible || !Device::Program::sharded_state ||
@@ -56,8 +54,7 @@ struct RankTypes {
 template <class Device, class Backend, class Loss, class Communicator>
 using RankOf = typename detail::RankTypes<Device, Backend, Loss, Communicator>::type;
 
-/// Makes a Rank or an AsynchronousRank. Where it is compiled elsewhere, a unit does not look into
-/// either.
+/// Makes a Rank. Where it is compiled elsewhere, a unit does not look into it.
 template <class RankType, class Batch, class Program, class Ends>
 TANDEM_COLD std::unique_ptr<RankInterface<Batch>> construct_rank(Program const& program,
                                                                  RankPlan plan,
@@ -76,7 +73,8 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan = make_asynchronous_plan<Device>(options.microbatches);
+    plan =
+        make_asynchronous_plan(device_tables<Device>, batching_with<Program>(options.microbatches));
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }

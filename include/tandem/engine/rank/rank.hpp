@@ -2,10 +2,11 @@
 #pragma once
 
 /// @file
-/// Rank: one device's program, step by step: a loop over its row of actions. All memory is
-/// allocated by the constructor, but for the boxes of messages, each made when it is first used; a
-/// step allocates nothing. Libraries do as they like: each run of a oneDNN primitive makes some
-/// small objects (193 a step of SmallCnn), and so may OpenMP.
+/// Rank: one device's program: a loop over its row of actions, step by step, or round after round
+/// of an AsynchronousRun. All memory is allocated by the constructor, but for the boxes of
+/// messages, each made when it is first used; a step allocates nothing. Libraries do as they like:
+/// each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may
+/// OpenMP.
 
 #include <atomic>
 #include <cstddef>
@@ -19,36 +20,47 @@
 #include <tandem/comm/concepts.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/engine/links/no_part.hpp>
+#include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/memory/parameter_memory.hpp>
+#include <tandem/engine/memory/rank_mirror.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/ahead_run.hpp>
+#include <tandem/engine/rank/asynchronous_run.hpp>
 #include <tandem/engine/rank/microbatch_passes.hpp>
-#include <tandem/engine/rank/rank_body.hpp>
 #include <tandem/engine/rank/rank_core.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
+#include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/rank/step_slot.hpp>
 #include <tandem/engine/rank/updates.hpp>
-#include <tandem/engine/rank/walk.hpp>
 #include <tandem/engine/step/runner.hpp>
 #include <tandem/engine/step/stream.hpp>
+#include <tandem/optim/optimizer.hpp>
+#include <tandem/optim/weight_average.hpp>
+#include <tandem/schedule/table/action.hpp>
 
 namespace tandem {
 
 /// @tparam Core       RankCore
 /// @tparam BatchType  StepBatch
 template <class Core, class BatchType>
-class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType::TargetType>>,
-                   public RankBody<RankInterface<BatchType>, Core> {
-  using Base = RankBody<RankInterface<BatchType>, Core>;
+class Rank final : public RankInterface<BatchType> {
+  using Base = RankInterface<BatchType>;
   using Target = typename BatchType::TargetType;
   using Parts = RankParts<Core, Target>;
   using Slot = StepSlot<Parts, BatchType>;
   using Passes = MicrobatchPasses<Parts, Slot>;
   using Program = RankProgram<typename Core::Backend, Target>;
-  using detail::HeldParts<Parts>::held;
   static constexpr bool can_go_ahead = Core::way.ahead && Assumes<Update<typename Core::Backend>>;
+  // What is queued in a round is done before the next one is begun.
+  static constexpr bool has_rounds = Core::way.asynchronous && Slot::FeedType::steps_in_flight == 1;
+  using Rounds =
+      typename std::conditional_t<has_rounds, std::type_identity<AsynchronousRun<Parts, Slot>>,
+                                  std::type_identity<NoPart>>::type;
 
  public:
+  using Backend = typename Core::Backend;
   using typename Base::Batch;
   using typename Base::P;
 
@@ -56,6 +68,12 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   TANDEM_COLD Rank(Program const& program, RankPlan plan, RankOptions const& options,
                    RankEnds<typename Core::Communicator> const& ends);
   TANDEM_COLD ~Rank() override;
+
+  [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
+  /// What each node's op asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.needs; }
+  /// For measurements of what it has allocated.
+  [[nodiscard]] auto& device() { return parts_.device; }
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -88,7 +106,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (can_go_ahead) {
+    if (rounds_) {
+      rounds_->run(stream, *this);
+    } else if constexpr (can_go_ahead) {
       ahead_.run(stream, *this);
     }
   }
@@ -107,7 +127,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     begin(state, batch, false);
     parts_.carry(slot_.microbatches, batch.position, batch.parents);
     runner_.run(parts_.device, slot_.key, [this] {
-      slot_.load(held);
+      slot_.load(parts_);
       parts_.forget_parameters();
       run(parts_.plan.forward.data());
       parts_.await_links();
@@ -174,55 +194,105 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
-    report.feed = slot_.feed.bytes();
+    report.feed = slot_.feed.bytes() + (rounds_ ? rounds_->bytes() : 0);
     report.exchange = updates_.exchange_bytes();
     report.tables += updates_.table_bytes();
     report.versions += updates_.undo_bytes();
     return report;
   }
+  std::vector<NamedParameter<P>> parameters() override {
+    auto list = named_parameters(parts_.tables, mirror_, states_);
+    for (std::size_t p = 0; p < list.size(); ++p) {
+      if (averaged_[p]) {
+        std::int64_t const at = parts_.tables.whole_layout.offset[p];
+        list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
+      }
+    }
+    return list;
+  }
+  void download() override {
+    parts_.arrive();
+    mirror_.download(parts_);
+  }
   void gather_pieces() override { mirror_.gather(parts_); }
   void upload() override {
     mirror_.upload(parts_);
     updates_.refresh(parts_);
+    if (rounds_) {
+      rounds_->fill(0);
+    }
   }
   void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
   void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   void set_missed_steps(std::span<std::int64_t const> missed) override {
     updates_.set_missed_steps(parts_, missed);
-  }
-  [[nodiscard]] bool untouched() const override {
-    return !slot_.touched && !ahead_.on();  // in which updates are not looked at
-  }
-  [[nodiscard]] bool arrived() const override { return parts_.arrived(); }
-
- private:
-  using Base::mirror_;
-  using Base::parts_;
-  using Base::progress_;
-  using Base::watch_;
-
-  template <class R>
-  friend bool act(Action const&, R&);
-  template <class B>
-  friend class AheadRun;
-
-  TANDEM_INLINE void run_forward(Action const& action) {
-    int const m = action.index;
-    auto const& table = held.memory.table(m);
-    if (slot_.at(m).own.size > 0) {
-      Passes::forward(held, slot_, stage_of(action), m, table, m);
-    } else {
-      Passes::forward_empty(held, slot_, stage_of(action), m, table);
+    if (rounds_) {
+      rounds_->set_missed_steps(missed);
     }
   }
-  TANDEM_INLINE void run_backward(Action const& action, BackwardPart part = BackwardPart::whole) {
-    Passes::backward(held, slot_, stage_of(action), part, action.index,
-                     held.memory.table(action.index));
+  void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
+  void report_progress_to(std::atomic<std::uint64_t>* board) override {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
+  void watch_with(Watch watch) override { watch_ = watch; }
+  [[nodiscard]] bool untouched() const override {
+    return !slot_.touched && !ahead_.on() && !rounds_;  // in which updates are not looked at
+  }
+  [[nodiscard]] bool arrived() const override { return parts_.arrived(); }
+  void settle() override { parts_.settle(); }
+
+ private:
+  template <class B>
+  friend class AheadRun;
+  template <class P, class S>
+  friend class AsynchronousRun;
+
+  // Does one action of a step's row. Forward and backward, which nearly all actions are, are told
+  // apart here, others elsewhere. Whether the row goes on.
+  TANDEM_INLINE bool act(Action const& action) {
+    if (action.kind == ActionKind::forward) {
+      run_forward(action, slot_, action.index, action.index);
+    } else if (action.kind == ActionKind::backward) {
+      run_backward(action, slot_, action.index, action.index);
+    } else {
+      return run_other(action);
+    }
+    return true;
+  }
+  // Does a pass or a message of an asynchronous pipeline: of microbatch m of a step that has a
+  // slot, with table t.
+  TANDEM_NOINLINE void act(Action const& action, Slot& slot, int m, int t) {
+    if (action.kind == ActionKind::forward) {
+      run_forward(action, slot, m, t);
+    } else if (action.kind == ActionKind::backward) {
+      run_backward(action, slot, m, t);
+    } else {
+      run_message(action, slot, m, t);
+    }
+  }
+
+  TANDEM_INLINE void run_forward(Action const& action, Slot& slot, int m, int t) {
+    auto const& table = parts_.memory.table(t);
+    if (slot.at(m).own.size > 0) {
+      Passes::forward(parts_, slot, stage_of(action), m, table, t);
+    } else {
+      Passes::forward_empty(parts_, slot, stage_of(action), m, table);
+    }
+  }
+  TANDEM_INLINE void run_backward(Action const& action, Slot& slot, int m, int t,
+                                  BackwardPart part = BackwardPart::whole) {
+    Passes::backward(parts_, slot, stage_of(action), part, m, parts_.memory.backward_table(t));
+  }
+  void run_message(Action const& action, Slot& slot, int m, int t) {
+    if (Microbatch const& own = slot.microbatches[m]; own.size > 0) {
+      parts_.links->run(parts_.device, parts_.memory, parts_.memory.table(t), action, own,
+                        slot.key.training);
+    }
   }
 
   [[nodiscard]] LocalStage const& stage_of(Action const& action) const {
-    return find_stage(held.tables.stages, action.stage);
+    return find_stage(parts_.tables.stages, action.stage);
   }
 
   // Whether the row goes on.
@@ -230,9 +300,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     switch (action.kind) {
       case ActionKind::input_gradient:
       case ActionKind::weight_gradient:
-        run_backward(action, action.kind == ActionKind::input_gradient
-                                 ? BackwardPart::input_gradient
-                                 : BackwardPart::weight_gradient);
+        run_backward(action, slot_, action.index, action.index,
+                     action.kind == ActionKind::input_gradient ? BackwardPart::input_gradient
+                                                               : BackwardPart::weight_gradient);
         break;
       case ActionKind::reduce_gradient:
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
@@ -275,16 +345,13 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
       case ActionKind::end:
         return false;
       default:
-        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
-          parts_.links->run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                            own, slot_.key.training);
-        }
+        run_message(action, slot_, action.index, action.index);
     }
     return true;
   }
 
   void begin(StepState const& state, Batch const& batch, bool training) {
-    slot_.begin(held, state, batch, training, watch_.waiter());
+    slot_.begin(parts_, state, batch, training, watch_.waiter());
     if (parts_.states && !training && batch.begins) {
       parts_.states->begin_evaluation(parts_.device);
     }
@@ -301,7 +368,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     if (parts_.tables.sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
-    slot_.load(held);
+    slot_.load(parts_);
     parts_.forget_parameters();
     if (parts_.states) {
       parts_.states->begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
@@ -353,15 +420,36 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
         return;
       }
     }
-    walk(row, *progress_, *this);
+    walk(row, *progress_);
   }
 
-  // walk() in the same order, but a pair's two passes are computed at the same time.
+  TANDEM_NOINLINE void walk(Action const* next, std::atomic<std::uint64_t>& progress) {
+    for (;; ++next) {
+      progress.store(pack(*next), std::memory_order_relaxed);
+      if (!act(*next)) {
+        return;
+      }
+    }
+  }
+
+  // Says which action it is at.
+  void at(Action const& action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  // Waits for the program, which may take its time: the rank is not late.
+  template <class F>
+  bool idly(F const& f) {
+    progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const yes = f();
+    progress_->store(at_no_action, std::memory_order_relaxed);
+    return yes;
+  }
+
+  // The row in the same order, but a pair's two passes are computed at the same time.
   template <class Pairs = typename Core::Pairs>
   void walk_pairs(Action const* next) {
     auto const go = [this](Action const& action) {
-      progress_->store(pack(action), std::memory_order_relaxed);
-      return act(action, *this);
+      at(action);
+      return act(action);
     };
     for (bool goes_on = true; goes_on; ++next) {
       if (Action const* const backward = paired_backward(next)) {
@@ -384,6 +472,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     }
   }
 
+  // The same for debugging, and for traces.
   TANDEM_NOINLINE void act_watched(Action const& action) {
     if (debug_) {
       parts_.device.debug(to_string(action), watch_.waiter(), [&] { act_apart(action); });
@@ -391,16 +480,17 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
       act_apart(action);
     }
   }
-  TANDEM_NOINLINE bool act_apart(Action const& action) { return act(action, *this); }
+  TANDEM_NOINLINE bool act_apart(Action const& action) { return act(action); }
 
   TANDEM_COLD void run_watched(Action const* row) {
-    walk_each(row, *progress_, [this](Action action) {
+    for (; row->kind != ActionKind::end; ++row) {
+      at(*row);
       if (parts_.tracer.on()) {
-        parts_.tracer.action(parts_.device, action, [&] { act_apart(action); });
+        parts_.tracer.action(parts_.device, *row, [&] { act_apart(*row); });
       } else {
-        act_watched(action);
+        act_watched(*row);
       }
-    });
+    }
   }
 
   // Whether the losses wait for the gradients, since a rank has others than the next one and its
@@ -430,9 +520,17 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   // At whether the last step stopped: on the device, not here.
   static constexpr bool looks_back = Slot::FeedType::steps_in_flight > 1;
 
+  Parts parts_;
+  RankMirror<Core> mirror_;
   Slot slot_;
   Updates<Core> updates_;
-  StepRunner<typename Core::Backend> runner_;
+  RankPart<Rounds> rounds_;  // of an asynchronous pipeline
+  StepRunner<Backend> runner_;
+  std::atomic<std::uint64_t> nowhere_{};
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
+  Watch watch_{};
+  int states_;  // of the optimizer
+  std::vector<bool> averaged_;
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
@@ -443,17 +541,20 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
 template <class Core, class BatchType>
 Rank<Core, BatchType>::Rank(Program const& program, RankPlan plan, RankOptions const& options,
                             RankEnds<typename Core::Communicator> const& ends)
-    : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
-      Base{held, options},
-      slot_{held, options},
+    : parts_{program, options, std::move(plan), ends},
+      mirror_{parts_.tables, arrays_of(options)},
+      slot_{parts_, options},
       updates_{parts_, options, ends, can_go_ahead && program.tables.post_validated},
+      rounds_{make_part<Rounds>(program.tables.places.rule.on(), parts_, options)},
       runner_{(!several_ranks() ||
                is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
+      states_{states_of(options.optimizer)},
+      averaged_{averaged_parameters(parts_.tables.whole_graph, options.groups, options.average)},
       rank_{options.rank},
       debug_{options.debug} {
   slot_.scaled = updates_.scaled();
-  held.memory.show(held.needs, held.plan);
-  held.device.finish();
+  parts_.memory.show(parts_.needs, parts_.plan);
+  parts_.device.finish();
 }
 
 template <class Core, class BatchType>

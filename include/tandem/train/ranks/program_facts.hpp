@@ -31,7 +31,7 @@ struct ProgramFacts {
   int steps_in_flight = 1;  ///< that may be queued before the result of the first is collected
   bool several_ranks = false;
   bool stateful = false;        ///< steps hand states on, sample by sample
-  bool asynchronous = false;    ///< an AsynchronousRank: ranks do nothing together but train
+  bool asynchronous = false;    ///< ranks do nothing together but train
   bool streams = false;         ///< the ranks run without a barrier between steps
   bool has_pieces = false;      ///< ranks have parts of states, gradients or parameters
   bool cuts_weights = false;    ///< of parameters, too
