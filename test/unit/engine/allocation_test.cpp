@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // No allocation inside a step, and the start-up allocates what the memory report says: operator new
-// and the C library's functions are counted. And each of a trainer's allocations fails once, and
-// all from it on: an error, never std::terminate.
+// and the C library's functions are counted. Copies of what other ranks have are gone with the next
+// step. And each of a trainer's allocations fails once, and all from it on: an error, never
+// std::terminate.
 
 #include <doctest/doctest.h>
 
@@ -22,6 +23,7 @@
 #include <tiny_network.hpp>
 
 #if defined(__GLIBC__)
+#include <malloc.h>
 #define TANDEM_COUNT_MALLOC 1
 #else
 #define TANDEM_COUNT_MALLOC 0
@@ -31,6 +33,7 @@ namespace {
 std::atomic<long> allocations{0};
 std::atomic<long> aligned_bytes{0};  // of aligned_alloc, which host::Buffer calls
 std::atomic<long> new_bytes{0};      // of operator new
+std::atomic<long> held_bytes{0};     // that it has given and not got back
 
 constexpr long never = 1L << 60;
 std::atomic<long> until_failure{never};  // of C++ allocations; below 0 some have failed
@@ -42,6 +45,12 @@ bool fails() {
   }
   long const left = until_failure.fetch_sub(1);
   return left == 0 || (left < 0 && fails_on.load());
+}
+
+void hold([[maybe_unused]] void* memory, [[maybe_unused]] long sign) {
+#if TANDEM_COUNT_MALLOC
+  held_bytes.fetch_add(sign * static_cast<long>(malloc_usable_size(memory)));
+#endif
 }
 }  // namespace
 
@@ -79,12 +88,18 @@ void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
   new_bytes.fetch_add(static_cast<long>(size), std::memory_order_relaxed);
   if (void* const memory = fails() ? nullptr : std::malloc(size != 0 ? size : 1)) {
+    hold(memory, 1);
     return memory;
   }
   throw std::bad_alloc{};
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  hold(memory, -1);
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  operator delete(memory);
+}
 
 namespace tandem {
 namespace {
@@ -192,6 +207,37 @@ TEST_CASE("the start allocates the bytes of the report, and nothing else that is
   check_start<Pipeline<PipeDream, 1, Split<4>, Split<5>>>(options);
   check_start<Pipeline<PipelinedModel, 1, Split<4>, Split<5>>>(options);
 }
+
+#if TANDEM_COUNT_MALLOC
+struct WideNet : Network<Vector<64>, Sequential<Linear<256>, ReLU, Linear<5>>> {};
+
+/// @param arrays  of WideNet's parameters that a rank copies to show what it has a part of
+template <class S>
+void check_given_back(long arrays) {
+  test::Watchdog const watchdog{"copies that are given back"};
+  using T = Trainer<WideNet, S, BasicHost<Portable>>;
+  T trainer{{.batch = 8, .optimizer = Adam{}, .threads_per_device = 1}};
+  test::Samples<float> const samples{T::input, 5, 8};
+  for (int i = 0; i < 2; ++i) {
+    trainer.step(samples.x, samples.y);
+  }
+  long const before = held_bytes.load();
+  long elements = 0;
+  for (auto const& p : trainer.parameters()) {
+    elements += static_cast<long>(p.value.size());
+  }
+  long const copies = S::ranks * arrays * elements * static_cast<long>(sizeof(float));
+  CHECK(held_bytes.load() >= before + copies);
+  trainer.step(samples.x, samples.y);
+  CHECK(held_bytes.load() < before + copies / 100);
+}
+
+TEST_CASE("a step gives copies of what other ranks have back") {
+  check_given_back<DataParallel<2, ShardedState>>(3);  // gradients and two states
+  check_given_back<DataParallel<2, ShardedParameters>>(4);
+  check_given_back<TensorParallel<2>>(4);
+}
+#endif
 
 template <class T>
 std::vector<float> flat(T const& trainer) {

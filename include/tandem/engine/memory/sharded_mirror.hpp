@@ -85,11 +85,7 @@ class ShardedMirror {
   }
 
   /// Gives the memory of the copies back.
-  void release() {
-    if (!copies_.empty()) {
-      copies_ = {};
-    }
-  }
+  void release() { copies_ = std::vector<T>{}; }
 
   /// As of ParameterMemory. @pre download() was called
   [[nodiscard]] T* parameters() {

@@ -99,11 +99,7 @@ class SlicedMirror {
   }
 
   /// Gives the memory of the copies back.
-  void release() {
-    if (!copies_.empty()) {
-      copies_ = {};
-    }
-  }
+  void release() { copies_ = std::vector<T>{}; }
 
   /// In the layout of WholeParameters. @pre show() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }

@@ -88,11 +88,7 @@ class ShardedMirror<BasicCuda<Kernels, Precision>> {
   }
 
   /// Gives the memory of the copies back.
-  void release() {
-    if (!copies_.empty()) {
-      copies_ = {};
-    }
-  }
+  void release() { copies_ = std::vector<T>{}; }
 
   /// As of ParameterMemory, but that all states are there. @pre download() was called
   [[nodiscard]] T* parameters() { return copies_.data(); }
