@@ -19,7 +19,6 @@
 
 #include <tandem/comm/cuda_virtual/transport.cuh>
 #include <tandem/engine/memory/cuda/mirror.hpp>
-#include <tandem/engine/memory/cuda/sharded_mirror.hpp>
 #include <tandem/engine/step/cuda/check_queues.hpp>
 #include <tandem/engine/step/cuda/feed.cuh>
 #include <tandem/engine/step/cuda/runner.hpp>

@@ -27,7 +27,7 @@ struct StageWeights {
   std::vector<T> gradient{};  ///< that the update to this version took
   std::vector<std::vector<T>> states{};
 
-  /// As a ParameterMirror has them.
+  /// As a RankMirror has them.
   [[nodiscard]] T* parameters() { return values.data(); }
   [[nodiscard]] T* gradients() { return gradient.data(); }
   [[nodiscard]] T* state(int s) { return states[static_cast<std::size_t>(s)].data(); }

@@ -24,8 +24,6 @@
   TANDEM_INSTANCE class PartialSums<__VA_ARGS__>;                                                 \
   TANDEM_INSTANCE class RankMemory<__VA_ARGS__>;                                                  \
   TANDEM_INSTANCE class RowGradients<__VA_ARGS__>;                                                \
-  TANDEM_INSTANCE class ShardedMirror<__VA_ARGS__>;                                               \
-  TANDEM_INSTANCE class SlicedMirror<__VA_ARGS__>;                                                \
   TANDEM_INSTANCE class StepAverage<__VA_ARGS__>;                                                 \
   TANDEM_INSTANCE class StepRunner<__VA_ARGS__>;                                                  \
   TANDEM_INSTANCE class StepSums<__VA_ARGS__>;                                                    \

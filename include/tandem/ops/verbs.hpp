@@ -32,9 +32,10 @@ struct CastElement {
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
 /// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
 /// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces.
-/// to_host, from_host: bytes, which are there when the call returns; needed by Stateful layers. Of
-/// GradientRows: clear_rows, copy_rows, add_rows, sum_rows, row_scratch_bytes (which these and ops
-/// need); on Host, whose update calls it, sum_of_squares and each_row (a step of an optimizer).
+/// to_host, from_host: bytes, which are there when the call returns; needed by Stateful layers, and
+/// where the host cannot read the device's memory. Of GradientRows: clear_rows, copy_rows,
+/// add_rows, sum_rows, row_scratch_bytes (which these and ops need); on Host, whose update calls
+/// it, sum_of_squares and each_row (a step of an optimizer).
 template <class Backend>
 struct Verbs;
 

@@ -111,7 +111,7 @@ MUTATIONS = {
     "mask_of_first_channels": (  # of an image
         "ops/onednn/activation.hpp", "columns_.runs > 0 ? columns_.at[0] : 0", "0"),
     "kernel_of_one_cell": (  # a slice of a kernel's inputs is found as if it were 1x1
-        "engine/memory/sliced_mirror.hpp", "to * cells, columns * cells", "to, columns"),
+        "engine/memory/rank_mirror.hpp", "to * cells, columns * cells", "to, columns"),
     "halo_gradient_dropped": (  # what neighbours have of a tile's gradient
         "ops/host/tile_exchange.hpp", "      if (!route.in.empty()) {\n        move<true>", "      if (false) {\n        move<true>"),
     "halo_one_short": (

@@ -3,7 +3,7 @@
 
 /// @file
 /// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
-/// the same for the host to read and write, as the user wrote the network.
+/// whether their memory is the host's.
 
 #include <bit>
 #include <cstddef>
@@ -306,29 +306,13 @@ class ParameterMemory {
   Rows rows_;
 };
 
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+/// How the host has a device's parameters. The primary template is for devices whose memory is the
+/// host's. Another backend's has `reorder(tables, values, end, to_device)`, which brings the
+/// parameters that begin before element @p end of an array from the order of the network as the
+/// user wrote it to that of the device, or back.
 template <class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Backend>;
+struct ParameterMirror {
   static constexpr bool is_memory = true;
-
-  ParameterMirror(DeviceTables const& /*tables*/, int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
 };
 
 }  // namespace tandem
