@@ -8,11 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/tandem.hpp>
@@ -23,72 +24,85 @@
 
 namespace tandem::test {
 
-/// What a strategy is compared with; the imported rows have other microbatches.
-template <class... Options>
-using OneDevice = SingleDevice<Microbatches<4>, Options...>;
+enum class Alike {
+  gradients,  ///< of the first step, within the bound of check_first_gradients()
+  numbers,    ///< of five steps in double: losses, parameters, running statistics
+  bits        ///< of five steps: losses, norms, parameters and states, in every replica
+};
 
-/// One step: the same losses, and gradients within the bound of check_first_gradients().
-template <class One, class Many>
-void compare_first_gradients(One& one, Many& many) {
-  StepResult const a = parity_step(one, 0);
-  StepResult const b = parity_step(many, 0);
-  CHECK(a.loss == b.loss);
-  CHECK(a.metric == b.metric);
-  constexpr double bound = 2.0 * largest_batch * 64 * std::numeric_limits<float>::epsilon();
-  Difference const off = difference(many.parameters(), one.parameters(), Part::gradient);
-  INFO("gradient of " << off.name << " is off by " << off.error);
-  CHECK(off.error <= bound);
-}
+/// What a trainer's first steps gave, and its parameters behind them, of each replica.
+template <class T>
+struct FirstSteps {
+  template <class Trainer>
+  FirstSteps(Trainer& trainer, Alike how) {
+    for (int s = 0; s < (how == Alike::gradients ? 1 : 5); ++s) {
+      results.push_back(parity_step(trainer, s));
+    }
+    for (int r = 0; r < Trainer::ProgramType::batching.replicas; ++r) {
+      replicas.push_back(trainer.parameters(r));
+    }
+  }
+  std::vector<StepResult> results{};
+  std::vector<std::vector<NamedParameter<T>>> replicas{};
+};
 
-/// In double the same after five steps of several sizes: losses, parameters, running statistics.
-template <class One, class Many>
-void compare_five_steps(One& one, Many& many) {
-  for (int s = 0; s < 5; ++s) {
-    StepResult const a = parity_step(one, s);
-    StepResult const b = parity_step(many, s);
-    CHECK(std::fabs(a.loss - b.loss) <= 1e-12 * a.loss);
-    CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= 1e-12 * a.gradient_norm);
+template <class T>
+void check_alike(FirstSteps<T> const& one, FirstSteps<T> const& many, Alike how) {
+  for (std::size_t s = 0; s < one.results.size(); ++s) {
+    StepResult const& a = one.results[s];
+    StepResult const& b = many.results[s];
     CHECK(a.metric == b.metric);
+    if (how == Alike::numbers) {
+      CHECK(std::fabs(a.loss - b.loss) <= 1e-12 * a.loss);
+      CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= 1e-12 * a.gradient_norm);
+    } else {
+      CHECK(a.loss == b.loss);
+      CHECK((how == Alike::gradients || a.gradient_norm == b.gradient_norm));
+    }
   }
-  Difference const off = difference(many.parameters(), one.parameters(), Part::value);
-  INFO(off.name << " is off by " << off.error);
-  CHECK(off.error <= 1e-12);
+  for (std::vector<NamedParameter<T>> const& replica : many.replicas) {
+    if (how == Alike::bits) {
+      CHECK(first_difference(replica, one.replicas[0]) == "");
+      continue;
+    }
+    constexpr double bound = 2.0 * largest_batch * 64 * std::numeric_limits<float>::epsilon();
+    bool const values = how == Alike::numbers;
+    Difference const off =
+        difference(replica, one.replicas[0], values ? Part::value : Part::gradient);
+    INFO(off.name << " is off by " << off.error);
+    CHECK(off.error <= (values ? 1e-12 : bound));
+  }
 }
 
-/// The same bits after five steps: losses, norms, parameters and states, in every replica.
-template <class One, class Many>
-void compare_bits(One& one, Many& many) {
-  for (int s = 0; s < 5; ++s) {
-    StepResult const a = parity_step(one, s);
-    StepResult const b = parity_step(many, s);
-    CHECK(a.loss == b.loss);
-    CHECK(a.metric == b.metric);
-    CHECK(a.gradient_norm == b.gradient_norm);
-  }
-  for (int r = 0; r < Many::ProgramType::batching.replicas; ++r) {
-    CHECK(first_difference(many.parameters(r), one.parameters()) == "");
-  }
+/// Many is compared with one device, reproducible if it is.
+template <class Many, class Backend>
+void check_alike(Alike how, TrainerOptions const& single, TrainerOptions const& several) {
+  using One =
+      std::conditional_t<Many::batching.reproducible, SingleDevice<Microbatches<4>, Reproducible<>>,
+                         SingleDevice<Microbatches<4>>>;
+  Trainer<DeepNet, One, Backend> one{single};
+  Trainer<DeepNet, Many, Backend> many{several};
+  check_alike(FirstSteps<typename Backend::Scalar>{one, how},
+              FirstSteps<typename Backend::Scalar>{many, how}, how);
 }
 
-/// compare(one, many) for each schedule and number of microbatches.
-template <class One, class Many, class Backend, class Compare>
-void for_tables(std::initializer_list<std::string_view> schedules,
-                std::initializer_list<int> microbatches, TrainerOptions const& options,
-                Compare const& compare) {
+/// @param schedules  of which each is run with each number of microbatches, @p counts, of a replica
+template <class Many, class Backend = Host>
+void check_tables(Alike how, std::initializer_list<std::string_view> schedules,
+                  std::initializer_list<int> counts,
+                  TrainerOptions const& options = parity_options()) {
   using Program = typename Trainer<DeepNet, Many, Backend>::ProgramType;
-  int const chunks = Program::map.parts() / Program::devices;
   for (std::string_view const schedule : schedules) {
-    for (int const count : microbatches) {
+    for (int const count : counts) {
       std::string const name = std::string{schedule} + ", " + std::to_string(count);
       INFO(name);
       Watchdog const watchdog{name.c_str()};
       TrainerOptions single = options;
-      single.rows = make_schedule("sequential", 1, count);
+      single.rows = make_schedule("sequential", 1, Program::batching.replicas * count);
       TrainerOptions several = options;
-      several.rows = make_schedule(schedule, Program::devices, count, chunks);
-      Trainer<DeepNet, One, Backend> one{single};
-      Trainer<DeepNet, Many, Backend> many{several};
-      compare(one, many);
+      several.rows =
+          make_schedule(schedule, Program::devices, count, Program::map.parts() / Program::devices);
+      check_alike<Many, Backend>(how, single, several);
     }
   }
 }

@@ -2,8 +2,7 @@
 #pragma once
 
 /// @file
-/// Checks of two models that are trained at once: against a reference in one thread, bit for bit,
-/// and against synchronous training on the whole batch, in double.
+/// Checks of two models that are trained at once against a reference in one thread, bit for bit.
 
 #include <doctest/doctest.h>
 
@@ -11,8 +10,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <span>
-#include <vector>
 
 #include <averaging_reference.hpp>
 #include <deep_network.hpp>
@@ -38,7 +35,7 @@ inline TrainerOptions with_adam() {
   return options;
 }
 
-/// The batch of step @p step, with halves of different sizes in most steps.
+/// The batch of step @p step, whose size is one of @p sizes.
 template <class T>
 Samples<T> cross_model_batch(int step, std::initializer_list<int> sizes) {
   auto const s = static_cast<std::size_t>(step) % sizes.size();
@@ -68,55 +65,6 @@ void check_ten_steps(TrainerOptions const& options = cross_model_options()) {
       }
     }
   }
-}
-
-/// How far ten steps of two models are from as many on the whole batch, relative to it.
-struct Distance {
-  double weights[2] = {};  ///< of either model, running statistics among them
-  double states = 0.0;     ///< of the first model
-  double mean_states = 0.0;
-  double loss = 0.0;
-};
-
-/// Largest error of all optimizer states; of @p a, or of its mean with @p b.
-template <class T>
-double state_error(std::vector<NamedParameter<T>> const& a, std::vector<NamedParameter<T>> const& b,
-                   std::vector<NamedParameter<T>> const& wanted) {
-  double worst = 0.0;
-  for (std::size_t p = 0; p < wanted.size(); ++p) {
-    for (std::size_t s = 0; s < wanted[p].states.size(); ++s) {
-      std::vector<T> mean;
-      for (std::size_t i = 0; i < wanted[p].states[s].size(); ++i) {
-        mean.push_back((a[p].states[s][i] + b[p].states[s][i]) / 2);
-      }
-      double const error = relative_error(std::span<T>{mean}, wanted[p].states[s]);
-      worst = error <= worst ? worst : error;
-    }
-  }
-  return worst;
-}
-
-template <class S>
-Distance distance_to_whole_batch(Optimizer const& optimizer) {
-  Watchdog const watchdog{"two models beside one"};
-  TrainerOptions options = cross_model_options();
-  options.optimizer = optimizer;
-  Trainer<DeepNet, SingleDevice<Microbatches<2>>, Double> one{options};
-  Trainer<DeepNet, S, Double> two{options};
-  Distance distance;
-  for (int s = 0; s < 10; ++s) {
-    Samples<double> const data = cross_model_batch<double>(s, {12, 8, 10});  // halves alike
-    double const a = one.step(data.x, data.y).loss;
-    double const b = two.step(data.x, data.y).loss;
-    distance.loss = std::fmax(distance.loss, std::fabs(a - b) / a);
-  }
-  auto const x = two.parameters(0, 0);
-  auto const y = two.parameters(0, 1);
-  distance.weights[0] = difference(x, one.parameters(), Part::value).error;
-  distance.weights[1] = difference(y, one.parameters(), Part::value).error;
-  distance.states = state_error(x, x, one.parameters());
-  distance.mean_states = state_error(x, y, one.parameters());
-  return distance;
 }
 
 }  // namespace tandem::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same where an average is taken a step later, while the next gradient is computed.
+// Two models have the bits of the rule where an average is taken a step later, while the next
+// gradient is computed.
 
 #include "cross_model.hpp"
 
