@@ -6,13 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <optional>
-#include <vector>
+#include <type_traits>
 
 #include <tandem/tandem.hpp>
 
@@ -45,9 +42,12 @@ inline Samples<float> asynchronous_batch_of(int step, int microbatches) {
   return {Image<3, 8, 8>::shape, 5, sizes[step % 6], static_cast<std::uint64_t>(step)};
 }
 
-/// S is cut as Cut, a synchronous pipeline.
+/// A synchronous pipeline that is cut as S is; what is not cut at all has the bits of any.
+template <class S>
+using CutOf = std::conditional_t<S::devices == 2, InTwo<GPipe, 1>, InFour<GPipe, 1>>;
+
 /// @param drained  after so many steps, the pipeline is emptied; 0: not before the end
-template <class Equation, class S, class Cut>
+template <class Equation, class S, class Cut = CutOf<S>>
 void check_ten_steps(TrainerOptions const& options = asynchronous_options(), int drained = 0) {
   Watchdog const watchdog{"ten steps of an asynchronous pipeline"};
   Trainer<DeepNet, S, Plain> trainer{options};
@@ -67,35 +67,6 @@ void check_ten_steps(TrainerOptions const& options = asynchronous_options(), int
     }
   }
   CHECK(first_difference(trainer.parameters(), reference.parameters()) == "");
-}
-
-/// Two epochs of five steps each, the last one of fewer samples; the ranks may be several steps
-/// apart, and the pipeline is emptied behind either.
-template <class Equation, class S, class Cut>
-void check_two_epochs() {
-  Watchdog const watchdog{"two epochs of an asynchronous pipeline"};
-  TrainerOptions options = asynchronous_options();
-  options.shuffle = false;
-  Trainer<DeepNet, S, Plain> trainer{options};
-  int const microbatches = trainer.workers().batching().microbatches;
-  AsynchronousReference<float, Equation> reference{
-      stages_of<DeepNet, Cut, Plain>(asynchronous_batch, options.seed), graph<DeepNet>.parameters,
-      options, microbatches};
-  Samples<float> const all{Image<3, 8, 8>::shape, 5, 4 * asynchronous_batch + 7};
-  auto const data = dataset(Image<3, 8, 8>::shape, all);
-  auto const inputs = static_cast<std::ptrdiff_t>(all.x.size() / all.y.size());
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    double sum = 0.0;
-    for (std::ptrdiff_t s = 0, size = 0; s < std::ssize(all.y); s += size) {
-      size = std::min(std::ssize(all.y) - s, std::ptrdiff_t{asynchronous_batch});
-      sum += reference.step({all.x.begin() + s * inputs, all.x.begin() + (s + size) * inputs},
-                            {all.y.begin() + s, all.y.begin() + s + size}) *
-             static_cast<double>(size);
-    }
-    reference.drain();
-    CHECK(trainer.train(data, epoch).loss == sum / static_cast<double>(all.y.size()));
-    CHECK(first_difference(trainer.parameters(), reference.parameters()) == "");
-  }
 }
 
 }  // namespace tandem::test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The references that asynchronous pipelines are compared with: without a delay they are one
-// device, bit for bit; with one they all differ.
+// PipeDream, with and without vertical sync, trains by its equation, bit for bit. And the
+// references that asynchronous pipelines are compared with: without a delay they are one device,
+// bit for bit; with one they all differ.
 
 #include <algorithm>
 #include <vector>
@@ -8,11 +9,22 @@
 #include "asynchronous.hpp"
 
 namespace tandem::test {
-namespace asynchronous_reference_test {
+namespace asynchronous_test {
+
+TEST_CASE("PipeDream on four devices, and emptied after five steps") {
+  check_ten_steps<PipeDreamEquation, InFour<PipeDream, 1>>();
+  check_ten_steps<PipeDreamEquation, InFour<PipeDream, 1>>(asynchronous_options(), 5);
+}
+
+TEST_CASE("PipeDream with vertical sync on four devices, and emptied after two steps") {
+  using S = InFour<PipeDreamVerticalSync, 1>;
+  check_ten_steps<VerticalSyncEquation, S>();
+  check_ten_steps<VerticalSyncEquation, S>(asynchronous_options(), 2);
+}
 
 TEST_CASE("stages without a delay are one device") {
-  check_ten_steps<SynchronousEquation, SingleDevice<>, InFour<GPipe, 1>>();
-  check_ten_steps<SynchronousEquation, SingleDevice<Microbatches<4>>, InTwo<GPipe, 1>>();
+  check_ten_steps<SynchronousEquation, SingleDevice<>>();
+  check_ten_steps<SynchronousEquation, SingleDevice<Microbatches<4>>>();
 }
 
 TEST_CASE("one stage has no delay, whatever the equation") {
@@ -52,5 +64,5 @@ TEST_CASE("on four stages each equation says something else") {
   CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());
 }
 
-}  // namespace asynchronous_reference_test
+}  // namespace asynchronous_test
 }  // namespace tandem::test
