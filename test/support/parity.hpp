@@ -109,28 +109,6 @@ Run five_steps(TrainerOptions const& options) {
   return run;
 }
 
-/// Losses, norms, parameters, gradients and states of every replica after five steps.
-template <class S>
-Run all_of(TrainerOptions const& options) {
-  Watchdog const watchdog{"five steps of replicas"};
-  Trainer<TinyNet, S, Host> trainer{options};
-  Run run;
-  for (int s = 0; s < 5; ++s) {
-    StepResult const r = parity_step(trainer, s);
-    run.numbers.insert(run.numbers.end(), {r.loss, r.metric, r.gradient_norm});
-  }
-  for (int replica = 0; replica < S::batching.replicas; ++replica) {
-    for (NamedParameter<float> const& p : trainer.parameters(replica)) {
-      run.values.emplace_back(p.value.begin(), p.value.end());
-      run.values.emplace_back(p.gradient.begin(), p.gradient.end());
-      for (std::span<float const> const state : p.states) {
-        run.values.emplace_back(state.begin(), state.end());
-      }
-    }
-  }
-  return run;
-}
-
 inline TrainerOptions unclipped(Optimizer const& optimizer) {
   TrainerOptions options = parity_options();
   options.clip_norm = 0.0;
