@@ -3,12 +3,15 @@
 
 /// @file
 /// Checks that devices which share layers train as one device does: after three steps on every
-/// rank, in double or within a bound.
+/// rank, in double or within a bound; that their files and what they write are one device's; and
+/// that they have the memory that is said.
 
 #include <doctest/doctest.h>
 
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -16,65 +19,150 @@
 
 #include <compare.hpp>
 #include <parity.hpp>
+#include <small_gpt.hpp>
+#include <support/temporary_folder.hpp>
 
 namespace tandem::test {
 
-/// Three steps on images, in double.
-template <class Net, class S>
-struct TrainedImages {
-  Trainer<Net, S, Double> trainer{parity_options()};
+template <class Trainer>
+constexpr bool has_words = std::is_same_v<typename Trainer::In, std::int32_t>;
+
+/// Of images or of words.
+/// @param beyond  stands behind the ends of sequences
+template <class Trainer>
+StepResult shared_step(Trainer& trainer, int step, std::int32_t beyond = 0) {
+  if constexpr (has_words<Trainer>) {
+    return gpt_step(trainer, step, beyond);
+  } else {
+    return parity_step(trainer, step);
+  }
+}
+template <class Trainer>
+TrainerOptions shared_options() {
+  return has_words<Trainer> ? gpt_options() : parity_options();
+}
+
+/// Three steps.
+template <class Net, class S, class Backend = Double>
+struct TrainedShared {
+  Trainer<Net, S, Backend> trainer{shared_options<Trainer<Net, S, Backend>>()};
   std::vector<StepResult> results{};
-  TrainedImages() {
-    Watchdog const watchdog{"three steps of shared images"};
+
+  explicit TrainedShared(std::int32_t beyond = 0) {
+    Watchdog const watchdog{"three steps of shared layers"};
     for (int s = 0; s < 3; ++s) {
-      results.push_back(parity_step(trainer, s));
+      results.push_back(shared_step(trainer, s, beyond));
     }
   }
 };
 
-/// @p one and @p many, which are TrainedImages or TrainedGpt, have the same results, and the same
-/// parameters and gradients on each of @p ranks.
-template <class One, class Many>
-void check_trained_alike(One const& one, Many const& many, int ranks) {
-  for (std::size_t s = 0; s < one.results.size(); ++s) {
+/// @param bound      of losses and norms, and relative of parameters
+/// @param gradients  are compared, too
+template <class T>
+void check_alike(std::vector<StepResult> const& one, std::vector<NamedParameter<T>> const& wanted,
+                 std::vector<StepResult> const& many,
+                 std::vector<std::vector<NamedParameter<T>>> const& ranks, double bound,
+                 bool gradients) {
+  for (std::size_t s = 0; s < one.size(); ++s) {
     INFO("step " << s);
-    CHECK(std::fabs(one.results[s].loss - many.results[s].loss) <= 1e-12);
-    CHECK(std::fabs(one.results[s].gradient_norm - many.results[s].gradient_norm) <= 1e-12);
-    CHECK(one.results[s].metric == many.results[s].metric);
-    CHECK(one.results[s].weight == many.results[s].weight);
+    CHECK(std::fabs(one[s].loss - many[s].loss) <= bound);
+    CHECK(std::fabs(one[s].gradient_norm - many[s].gradient_norm) <= bound);
+    CHECK(one[s].weight == many[s].weight);
+    if (bound <= 1e-12) {
+      CHECK(one[s].metric == many[s].metric);
+    }
   }
-  for (int rank = 0; rank < ranks; ++rank) {
-    for (Part const part : {Part::value, Part::gradient}) {
-      Difference const off =
-          difference(many.trainer.parameters(rank), one.trainer.parameters(), part);
-      INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-      CHECK(off.error <= 1e-12);
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    Difference const values = difference(ranks[rank], wanted, Part::value);
+    INFO("rank " << rank << ": " << values.name << " is off by " << values.error);
+    CHECK(values.error <= bound);
+    if (gradients) {
+      Difference const off = difference(ranks[rank], wanted, Part::gradient);
+      INFO("gradient of " << off.name << " is off by " << off.error);
+      CHECK(off.error <= bound);
     }
   }
 }
 
-/// S is compared with replicas of whole networks that have its microbatches.
-/// @param bound  of losses and norms, and relative of parameters
-template <class Net, class S, class Backend>
-void check_three_steps(double bound) {
-  using One = SingleDevice<Microbatches<S::batching.all_microbatches()>>;
-  using Parted = DataParallel<S::batching.replicas, Microbatches<S::batching.microbatches>>;
-  using Reference = std::conditional_t<(S::batching.replicas > 1), Parted, One>;
-  Watchdog const watchdog{"three steps of shared layers"};
-  Trainer<Net, Reference, Backend> one{parity_options()};
-  Trainer<Net, S, Backend> many{parity_options()};
-  for (int s = 0; s < 3; ++s) {
-    StepResult const a = parity_step(one, s);
-    StepResult const b = parity_step(many, s);
-    INFO("step " << s);
-    CHECK(std::fabs(a.loss - b.loss) <= bound);
-    CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= bound);
+/// What S is compared with: one device, or replicas of whole networks, with its microbatches.
+template <class S>
+using Unshared =
+    std::conditional_t<(S::batching.replicas > 1),
+                       DataParallel<S::batching.replicas, Microbatches<S::batching.microbatches>>,
+                       SingleDevice<Microbatches<S::batching.all_microbatches()>>>;
+
+template <class Net, class S, class Backend = Double, class One = Unshared<S>>
+void check_shared(double bound = 1e-12, bool gradients = true) {
+  static TrainedShared<Net, One, Backend> const one;
+  TrainedShared<Net, S, Backend> const many{5};
+  std::vector<std::vector<NamedParameter<typename Backend::Master>>> lines;
+  for (int line = 0; line < S::ranks / S::devices; ++line) {
+    lines.push_back(many.trainer.parameters(line));
   }
-  for (int rank = 0; rank < S::ranks / S::devices; ++rank) {
-    Difference const off = difference(many.parameters(rank), one.parameters(), Part::value);
-    INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-    CHECK(off.error <= bound);
+  check_alike(one.results, one.trainer.parameters(), many.results, lines, bound, gradients);
+}
+
+/// All ranks have the same bits of what is whole, and each run has them.
+template <class Net, class S>
+void check_same_bits_on_ranks() {
+  TrainedShared<Net, S> const first;
+  TrainedShared<Net, S> const again;
+  auto const bits = first.trainer.parameters();
+  for (int rank = 0; rank < S::ranks; ++rank) {
+    CHECK(first_difference(again.trainer.parameters(rank), bits) == "");
   }
+}
+
+/// Initial values and the file are those of one device, and a checkpoint goes on under another
+/// number of devices, states and all.
+template <class Net, class Few, class Many>
+void check_files() {
+  Watchdog const watchdog{"a checkpoint of slices"};
+  TemporaryFolder const folder;
+  using OnMany = Trainer<Net, Many, Double>;
+  TrainerOptions const options = shared_options<OnMany>();
+  Trainer<Net, Unshared<Many>, Double> one{options};
+  Trainer<Net, Few, Double> few{options};
+  OnMany many{options};
+  CHECK(first_difference(many.parameters(Many::ranks - 1), one.parameters()) == "");
+  one.save(folder.file("one"));
+  many.save(folder.file("many"));
+  CHECK(content(folder.file("many")) == content(folder.file("one")));
+  shared_step(many, 0);
+  many.save(folder.file("later"));
+  one.load(many.save_in(folder.file("steps")));
+  few.load(folder.file("later"));
+  CHECK(first_difference(one.parameters(), many.parameters(Many::ranks - 1)) == "");
+  CHECK(first_difference(few.parameters(1), many.parameters()) == "");
+  double const loss = shared_step(many, 1).loss;
+  CHECK(std::fabs(shared_step(few, 1).loss - loss) <= 1e-12);
+  CHECK(std::fabs(shared_step(one, 1).loss - loss) <= 1e-12);
+}
+
+/// What they write is what one device writes.
+template <class Net, class S>
+void check_generates() {
+  TrainedShared<Net, Unshared<S>> one;
+  TrainedShared<Net, S> many;
+  std::vector<std::int32_t> const prompt{1, 5, 2};
+  GenerateOptions const greedy{.tokens = 3, .temperature = 0.0F};
+  CHECK(many.trainer.generate(prompt, greedy) == one.trainer.generate(prompt, greedy));
+}
+
+/// A rank has what fits<> counts, and no more.
+template <class Net, class S>
+void check_memory(int rank) {
+  using On = Trainer<Net, S, Double>;
+  constexpr bool words = has_words<On>;
+  constexpr DeviceMemory most =
+      device_memory<Net, S, std::conditional_t<words, AdamW, Sgd>, Fp64>(words ? 9 : 13, 0);
+  On const trainer{shared_options<On>()};
+  MemoryReport const own = trainer.memory(rank);
+  CHECK(own.parameters == most.parameters);
+  CHECK(own.gradients == most.gradients);
+  CHECK(own.optimizer_state == most.optimizer_state);
+  CHECK(own.kept + own.recomputed + own.transient <=
+        most.kept + most.recomputed + most.passing + most.activation_gradients);
 }
 
 }  // namespace tandem::test
