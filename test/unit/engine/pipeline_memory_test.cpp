@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stages keep for their backward passes: as many microbatches as the schedule has live, and
-// with checkpoints only what enters and leaves a stage.
+// with checkpoints only what enters and leaves a stage. Those of an asynchronous pipeline keep
+// versions of their weights, too, and batches of several steps.
 
 #include <doctest/doctest.h>
 
@@ -63,19 +64,26 @@ TEST_CASE("1F1B keeps min(m, p - r) microbatches on device r of p, GPipe all m")
   }
 }
 
-// The plan once more, with the lives that the rank has.
+/// The plan once more, with the lives that the rank has.
 template <int Device, class T>
-void check_plan(T& trainer, bool checkpoints) {
+MemoryPlan plan_of(T& trainer) {
   using Own = DeviceOf<T, Device>;
   auto& rank = rank_of<Device>(trainer);
-  PlanTask const task{.batch = samples,
-                      .microbatches = 4,
-                      .stages = rank.plan().stages,
-                      .segment = checkpoints ? Own::segments.of : nullptr};
-  MemoryPlan const plan = plan_memory(Own::graph, rank.needs(), task);
+  return plan_memory(
+      Own::graph, rank.needs(),
+      {.batch = samples,
+       .microbatches = trainer.workers().batching().microbatches,
+       .stages = rank.plan().stages,
+       .segment = trainer.memory(Device).recomputed > 0 ? Own::segments.of : nullptr});
+}
+
+template <int Device, class T>
+void check_plan(T& trainer, bool checkpoints) {
+  MemoryPlan const plan = plan_of<Device>(trainer);
+  std::vector<StageLife> const& stages = rank_of<Device>(trainer).plan().stages;
   std::int64_t kept = 0;
-  for (std::size_t s = 0; s < task.stages.size(); ++s) {
-    kept += task.stages[s].live * plan.kept_bytes[s];
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    kept += stages[s].live * plan.kept_bytes[s];
   }
   MemoryReport const report = trainer.memory(Device);
   CHECK(report.kept == kept);
@@ -117,6 +125,78 @@ TEST_CASE("with checkpoints of whole stages a device keeps what enters and leave
       CHECK(stages[r].recomputed <= plain[r].kept / m);
     }
   }
+}
+
+TrainerOptions unclipped_options(int microbatches) {
+  TrainerOptions o = options(microbatches);
+  o.clip_norm = 0.0;
+  return o;
+}
+
+/// What a device should have besides the weights and the activations of one microbatch.
+struct Expected {
+  int versions;  ///< further copies of its weights
+  int live;      ///< microbatches
+};
+
+template <int Device, class T, class One>
+void check_device(T& trainer, One& one, Expected const& expected) {
+  INFO("device " << Device);
+  MemoryReport const has = trainer.memory(Device);
+  MemoryReport const alone = one.memory(Device);
+  CHECK(has.versions ==
+        expected.versions * DeviceOf<T, Device>::layout.trained * std::int64_t{sizeof(float)});
+  CHECK(has.parameters == alone.parameters);
+  CHECK(has.gradients == alone.gradients);
+  CHECK(has.optimizer_state == alone.optimizer_state);
+  CHECK(alone.kept > 0);
+  CHECK(has.kept == expected.live * alone.kept);
+  CHECK(has.recomputed == alone.recomputed);
+  CHECK(has.transient == alone.transient);
+
+  MemoryPlan const plan = plan_of<Device>(trainer);
+  CHECK(has.kept == expected.live * plan.kept_bytes[0]);
+  CHECK(has.recomputed == plan.recomputed_bytes);
+}
+
+/// @param steps  batches that wait or are at work
+template <class S, class Cut>
+void check(std::vector<Expected> const& expected, int microbatches, int steps) {
+  Watchdog const watchdog{"memory of an asynchronous pipeline"};
+  Trainer<DeepNet, S, Portably> trainer{unclipped_options(microbatches)};
+  Trainer<DeepNet, Cut, Portably> one{unclipped_options(1)};  // with one microbatch at a time
+  check_device<0>(trainer, one, expected[0]);
+  check_device<1>(trainer, one, expected[1]);
+  check_device<2>(trainer, one, expected[2]);
+  check_device<3>(trainer, one, expected[3]);
+  std::int64_t const batch = samples * microbatches * (3 * 8 * 8 + 1) * std::int64_t{4};
+  CHECK(trainer.memory(0).feed == steps * batch);
+  CHECK(trainer.memory(1).feed == 0);
+}
+
+TEST_CASE("PipeDream: as many versions as microbatches on their way, and the current one") {
+  check<InFour<PipeDream, 1>, InFour<GPipe, 1>>({{3, 4}, {2, 3}, {1, 2}, {0, 1}}, 1, 5);
+  check<InFour<DelayedGradient, 1>, InFour<GPipe, 1>>({{3, 4}, {2, 3}, {1, 2}, {0, 1}}, 1, 5);
+}
+
+TEST_CASE("with vertical sync: as many versions as devices, on each of them") {
+  using S = InFour<PipeDreamVerticalSync, 1>;
+  check<S, InFour<GPipe, 1>>({{3, 4}, {3, 3}, {3, 2}, {3, 1}}, 1, 5);
+}
+
+TEST_CASE("PipeDream-2BW: two versions, however many microbatches") {
+  check<InFour<PipeDream2BW, 4>, InFour<GPipe, 1>>({{1, 4}, {1, 3}, {1, 2}, {1, 1}}, 4, 3);
+  check<InFour<PipeDream2BW, 8>, InFour<GPipe, 1>>({{1, 4}, {1, 3}, {1, 2}, {1, 1}}, 8, 3);
+}
+
+TEST_CASE("weight prediction: one version, and a prediction but on the last device") {
+  check<InFour<WeightPrediction, 1>, InFour<GPipe, 1>>({{1, 4}, {1, 3}, {1, 2}, {0, 1}}, 1, 5);
+}
+
+TEST_CASE("replayed passes: one version, and of a microbatch only what enters and leaves") {
+  using Cut = InFour<GPipe, 1, Checkpoint<Boundaries>>;
+  check<InFour<FeaturesReplay, 1>, Cut>({{0, 4}, {0, 3}, {0, 2}, {0, 1}}, 1, 5);
+  check<InFour<PipelinedModel, 1>, Cut>({{0, 7}, {0, 5}, {0, 3}, {0, 1}}, 1, 8);
 }
 
 }  // namespace pipeline_memory_test

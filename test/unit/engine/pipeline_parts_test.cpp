@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parts of a model that have no parameters, or groups of their own: the bits of one device.
+// Parts of a model that have no parameters, groups of their own, or nothing that is trained: the
+// bits of one device, and no gradient goes where none is wanted.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +25,7 @@ TrainerOptions grouped() {
 
 /// Five steps with the bits of one device; Net is cut by S.
 template <class Net, class S>
-void check(TrainerOptions const& options) {
+void check(TrainerOptions const& options = parity_options()) {
   Watchdog const watchdog{"parts of a model"};
   Logged<Net, SingleDevice<Microbatches<4>, Reproducible<>>> one{options};
   Logged<Net, S> many{options};
@@ -47,14 +48,42 @@ struct ThreeParts
                                          MaxPool2d<Kernel<2>>, Conv2d<4>,            // 3 4
                                          GlobalAvgPool, Linear<5>>> {};              // 5 6
 
-TEST_CASE("groups of parameters count where the parameters are") {
-  check<ThreeParts, Pipeline<OneFOneB, 4, Split<2>, Split<3>, Split<2>, Reproducible<>>>(grouped());
+TEST_CASE("a stage without parameters passes gradients on, and groups count where theirs are") {
+  check<ThreeParts, Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>, Reproducible<>>>(grouped());
+  CHECK(gradients_sent(LoggingTransport<3>::log(1), "1SEND_B") == 5 * 4);
 }
 
-TEST_CASE("a stage without parameters passes gradients on") {
-  check<ThreeParts, Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>, Reproducible<>>>(
-      parity_options());
+struct FrozenStem
+    : Network<Image<3, 8, 8>, Sequential<Frozen<Conv2d<6, Kernel<3>>>, Frozen<BatchNorm2d<>>, ReLU,
+                                         MaxPool2d<Kernel<2>>, Conv2d<4>,  //
+                                         GlobalAvgPool, Linear<5>>> {};
+
+TEST_CASE("no gradient is sent to a stage behind which nothing is trained") {
+  check<FrozenStem, Pipeline<OneFOneB, 4, Split<2>, Split<3>, Split<2>, Reproducible<>>>();
+  CHECK(gradients_sent(LoggingTransport<3>::log(1), "1SEND_B") == 0);
+  CHECK(gradients_sent(LoggingTransport<3>::log(2), "2SEND_B") == 5 * 4);
+  CHECK(volume(LoggingTransport<3>::log(0), Operation::receive).calls == 0);
+}
+
+struct FrozenMiddle
+    : Network<Image<3, 8, 8>, Sequential<Conv2d<6, Kernel<3>>, ReLU,                    // 0 1
+                                         Frozen<Sequential<Conv2d<4>, BatchNorm2d<>>>,  // 2
+                                         Frozen<Conv2d<4>>, ReLU,                       // 3 4
+                                         GlobalAvgPool, Linear<5>>> {};                 // 5 6
+
+TEST_CASE("frozen layers on several stages pass gradients on and stay as they are") {
+  check<FrozenMiddle, Pipeline<OneFOneB, 4, Split<3>, Split<2>, Split<2>, Reproducible<>>>();
   CHECK(gradients_sent(LoggingTransport<3>::log(1), "1SEND_B") == 5 * 4);
+}
+
+// The device with the branches ends with one that nothing is trained in.
+struct Branches
+    : Network<Image<3, 8, 8>, Sequential<Concat<Conv2d<4>, AvgPool2d<Kernel<1>>>,
+                                         Conv2d<4, Kernel<3>>, GlobalAvgPool, Linear<5>>> {};
+inline constexpr auto branches = place<Branches>({{"0.0", 1}, {"0.1", 1}});
+
+TEST_CASE("branches on a device of their own, the last of them without parameters") {
+  check<Branches, ModelParallel<Placed<branches>, Microbatches<4>, Reproducible<>>>();
 }
 
 }  // namespace pipeline_parts_test

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes over the links of a model that is cut: calls and bytes of a step, by hand.
+// What goes over the links of a model that is cut: calls and bytes of a step, by hand. A tensor
+// goes to a device once, however many layers read it there, and so does the sum of their gradients
+// on its way back.
 
 #include <doctest/doctest.h>
 
@@ -90,6 +92,27 @@ TEST_CASE("where stages turn back at a device nothing is sent") {
   two.step(13);
   CHECK(two.of(0, Operation::send) == Volume{8, 13 * (wide + narrow)});  // 0F, 3B
   CHECK(two.of(1, Operation::send) == Volume{8, 13 * (wide + narrow)});  // 2F, 1B
+}
+
+// Two branches of the concatenation elsewhere: both begin with a pool of the same tensor.
+inline constexpr auto branches = place<DeepNet>({{"5.1", 1}, {"5.2", 1}});
+
+constexpr std::int64_t pools = wide / 6 * (6 + 3);  // what they make; a channel is a sixth of wide
+
+template <class... Options>
+void check_branches(int gradients, std::int64_t bytes) {
+  Logged<ModelParallel<Placed<branches>, Microbatches<2>, Options...>> two;
+  two.step(13);
+  CHECK(two.of(0, Operation::send) == Volume{2 + 4, 13 * (wide + pools)});  // then two gradients
+  CHECK(two.of(1, Operation::send) == Volume{4 + gradients, 13 * (pools + bytes)});
+  CHECK(two.of(0, Operation::receive) == two.of(1, Operation::send));
+  CHECK(two.of(1, Operation::receive) == two.of(0, Operation::send));
+}
+
+TEST_CASE("one message for two readers, and one gradient for both") { check_branches<>(2, wide); }
+
+TEST_CASE("where sums must be the same, the gradient of each reader is a message") {
+  check_branches<Reproducible<>>(4, 2 * wide);
 }
 
 }  // namespace pipeline_volume_test
