@@ -1,36 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// SyncBatchNorm2d: replicas with one microbatch each train as one device with BatchNorm2d does on
-// the whole batch.
+// SyncBatchNorm2d: replicas with one microbatch each, whole or cut over devices, train as one
+// device with BatchNorm2d does on the whole batch.
 
 #include "synchronized.hpp"
 
 namespace tandem::test {
 namespace synchronized_test {
 
-TEST_CASE("2 and 3 replicas train as one device on the whole batch") {
+TEST_CASE("replicas train as one device on the whole batch, also watched action by action") {
   check_five_steps<DataParallel<2>>();
-  check_five_steps<DataParallel<3, BucketBytes<64, 256>>>();
-}
-
-TEST_CASE("so they do when steps are watched action by action") {
   check_five_steps<DataParallel<2>>({13, 9}, {}, false);
 }
 
-TEST_CASE("shards of unequal sizes, one of them empty") {
-  check_five_steps<DataParallel<3, Weighted<2, 0, 1>, BucketBytes<64, 256>>>();
-}
+using Uneven = DataParallel<3, Weighted<2, 0, 1>, BucketBytes<64, 256>>;
+
+TEST_CASE("shards of unequal sizes, one of them empty") { check_five_steps<Uneven>(); }
 
 TEST_CASE("microbatch m of one replica is normalised with microbatch m of the other") {
   std::vector<int> const order{0, 1, 2, 6, 7, 8, 3, 4, 5, 9, 10, 11};
   check_five_steps<DataParallel<2, Microbatches<2>>, SingleDevice<Microbatches<2>>>({12}, order);
 }
 
-TEST_CASE("an empty microbatch between others waits for its turn") {
-  // Shards of 9 and 3 in four microbatches: 3 2 2 2 and 1 1 1 0.
+/// Shards of 9 and 3 in four microbatches: 3 2 2 2 and 1 1 1 0.
+template <class Many>
+void check_uneven_microbatches() {
   std::vector<int> const order{0, 1, 2, 9, 3, 4, 10, 5, 6, 11, 7, 8};
-  using Many = DataParallel<2, Weighted<3, 1>, Microbatches<4>, BucketBytes<64, 256>>;
-  using One = SingleDevice<Microbatches<4>, Weighted<4, 3, 3, 2>>;
-  check_five_steps<Many, One>({12}, order);
+  check_five_steps<Many, SingleDevice<Microbatches<4>, Weighted<4, 3, 3, 2>>>({12}, order);
+}
+template <class... Options>
+using Replicas = DataParallel<2, Weighted<3, 1>, BucketBytes<64, 256>, Options...>;
+
+TEST_CASE("an empty microbatch between others waits for its turn") {
+  check_uneven_microbatches<Replicas<Microbatches<4>>>();
+}
+
+TEST_CASE("replicas of a model that is cut over devices") {
+  check_five_steps<Hybrid<DataParallel<3, Weighted<2, 0, 1>>, ModelParallel<Split<2>, Split<8>>>>();
+}
+
+TEST_CASE(
+    "replicas of pipelines, with empty microbatches; what is computed again is joined again") {
+  check_uneven_microbatches<
+      Hybrid<Replicas<>, Pipeline<OneFOneB, 4, Split<4>, Split<6>, Checkpoint<Every<2>>>>>();
+  check_uneven_microbatches<Hybrid<Replicas<>, Pipeline<ZeroBubbleH1, 4, Split<4>, Split<6>>>>();
+  using Four = Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<4>>;
+  check_uneven_microbatches<Hybrid<Replicas<>, Four>>();
 }
 
 template <class S>
@@ -45,7 +59,6 @@ void check_same_bits() {
 }
 
 TEST_CASE("one replica has the bits of BatchNorm2d") {
-  check_same_bits<SingleDevice<>>();
   check_same_bits<SingleDevice<Microbatches<3>>>();
   check_same_bits<DataParallel<1>>();
   check_same_bits<Pipeline<Chimera, 4, Split<4>, Split<6>>>();
@@ -54,7 +67,7 @@ TEST_CASE("one replica has the bits of BatchNorm2d") {
 TEST_CASE("evaluation uses running statistics, whatever the number of replicas") {
   Watchdog const watchdog{"evaluation"};
   TrainerOf<OnOne, SingleDevice<>> one{parity_options()};
-  TrainerOf<OnAll, DataParallel<3, Weighted<2, 0, 1>>> many{parity_options()};
+  TrainerOf<OnAll, Uneven> many{parity_options()};
   parity_step(one, 0);
   parity_step(many, 0);
   auto const data = dataset(decltype(one)::input, 5, 22);
