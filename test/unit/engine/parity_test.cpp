@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A strategy changes where numbers are computed, not what they are: DataParallel against
-// SingleDevice with the same microbatches. Batches divide by no number of devices.
+// A strategy changes where numbers are computed, not what they are: DataParallel, of unequal
+// devices, too, and as the outer part of a Hybrid, against SingleDevice with the same microbatches.
+// Batches divide by no number of devices.
 
 #include <parity.hpp>
 
@@ -19,8 +20,17 @@ TEST_CASE("DataParallel<2> trains as SingleDevice<Microbatches<2>>") {
   test::check_five_steps<SingleDevice<Microbatches<2>>, DataParallel<2>>();
 }
 
-TEST_CASE("DataParallel<3> trains as SingleDevice<Microbatches<3>>") {
-  test::check_five_steps<SingleDevice<Microbatches<3>>, DataParallel<3>>();
+TEST_CASE("four devices of two microbatches train as one device of eight") {
+  test::check_five_steps<SingleDevice<Microbatches<8>>, DataParallel<4, Microbatches<2>>>();
+}
+
+TEST_CASE("weighted devices train as one device with the same shards") {
+  test::check_five_steps<SingleDevice<Microbatches<3>, Weighted<4, 4, 3>>,
+                         DataParallel<3, Weighted<4, 4, 3>>>();
+}
+
+TEST_CASE("a device without samples takes part in every reduction") {
+  test::check_five_steps<SingleDevice<Microbatches<2>>, DataParallel<3, Weighted<1, 0, 1>>>();
 }
 
 TEST_CASE("without batch norm and dropout, accumulated gradients are those of the whole batch") {
@@ -41,6 +51,36 @@ TEST_CASE("other microbatches are other numbers, since batch norm sees fewer sam
   double const a = test::parity_step(one, 0).loss;
   double const b = test::parity_step(two, 0).loss;
   CHECK(std::fabs(a - b) > 1e-6);
+}
+
+// Alone, DataParallel<2> has two microbatches and so two leaves.
+TEST_CASE("as many leaves as the replicas of a pipeline have microbatches") {
+  using Many = Hybrid<DataParallel<2, Reproducible<4>>, Pipeline<OneFOneB, 2, Split<2>, Split<2>>>;
+  test::Watchdog const watchdog{"four leaves"};
+  Trainer<test::PlainNet, SingleDevice<Microbatches<4>, Reproducible<4>>, Host> one{
+      test::parity_options()};
+  Trainer<test::PlainNet, Many, Host> many{test::parity_options()};
+  for (int s = 0; s < 3; ++s) {
+    CHECK(test::parity_step(one, s).loss == test::parity_step(many, s).loss);
+  }
+  CHECK(test::first_difference(many.parameters(0), one.parameters()) == "");
+  CHECK(test::first_difference(many.parameters(1), one.parameters()) == "");
+}
+
+TEST_CASE("a weight for each replica of all parts together") {
+  using Many = Hybrid<DataParallel<2, Weighted<1, 2, 3, 4>>, DataParallel<2>,
+                      ModelParallel<Split<2>, Split<2>>>;
+  static_assert(Many::batching.replicas == 4 && Many::batching.shards == 4);
+  test::Watchdog const watchdog{"four weights"};
+  Trainer<test::PlainNet, SingleDevice<Microbatches<4>, Weighted<1, 2, 3, 4>>, test::Double> one{
+      test::parity_options()};
+  Trainer<test::PlainNet, Many, test::Double> many{test::parity_options()};
+  for (int s = 0; s < 3; ++s) {
+    CHECK(std::fabs(test::parity_step(one, s).loss - test::parity_step(many, s).loss) <= 1e-12);
+  }
+  test::Difference const off =
+      test::difference(many.parameters(), one.parameters(), test::Part::value);
+  CHECK(off.error <= 1e-12);
 }
 
 }  // namespace parity_test
