@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include <tandem/data/text/text_stream.hpp>
 #include <tandem/tandem.hpp>
 
@@ -95,6 +97,17 @@ inline double distance(std::vector<double> const& a, std::vector<double> const& 
     most = std::isnan(apart) ? HUGE_VAL : std::max(most, apart);
   }
   return most;
+}
+
+/// That S has one device's numbers, but for about 50 roundings of numbers of size 1 each way, a
+/// thousandfold.
+template <class S, class Net = Layers<>>
+void check_chunks(std::vector<std::int32_t> const& lengths = {}, int time = rows,
+                  ActionRows const& order = {}) {
+  using One = SingleDevice<Microbatches<S::batching.all_microbatches()>>;
+  CAPTURE(time);
+  Run<One, Net> const one{lengths, time};
+  CHECK(distance(one.numbers, Run<S, Net>{lengths, time, order}.numbers) <= 1e-12);
 }
 
 }  // namespace chunks_test
