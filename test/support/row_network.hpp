@@ -87,27 +87,4 @@ void check_same_rows(A const& a, B const& b) {
   CHECK(first_difference(a.trainer.parameters(), b.trainer.parameters()) == "");
 }
 
-/// That S gives the bits of a dense gradient, its own.
-template <class S, class Backend,
-          template <int> class Transport = DefaultTransport<Backend>::template type>
-void check_rows_as_dense() {
-  for (TrainerOptions const& options : row_options<Backend>()) {
-    INFO(optimizer_name(options.optimizer));
-    TrainedRows<RowNet<>, S, Backend, Transport> const dense{options};
-    TrainedRows<RowNet<RowGradient>, S, Backend, Transport> const rows{options};
-    check_same_rows(rows, dense);
-    CHECK(rows.trainer.parameters()[0].gradient.empty());
-  }
-}
-
-/// That each of Many gives the bits of a dense gradient on one device.
-template <class Backend, class One, class... Many>
-void check_rows_as_dense_one() {
-  for (TrainerOptions const& options : row_options<Backend>()) {
-    INFO(optimizer_name(options.optimizer));
-    TrainedRows<RowNet<>, One, Backend> const one{options};
-    (check_same_rows(TrainedRows<RowNet<RowGradient>, Many, Backend>{options}, one), ...);
-  }
-}
-
 }  // namespace tandem::test
