@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PostValidated pipelines, whose devices go on into the next step before an update is known to be
-// right: the bits of one device after two epochs in which some steps are clipped.
+// right, also where the first stage shares weights with the last: the bits of one device after two
+// epochs in which some steps are clipped.
 
 #include <doctest/doctest.h>
 
@@ -13,6 +14,7 @@
 
 #include <deep_network.hpp>
 #include <parity.hpp>
+#include <small_gpt.hpp>
 #include <support/watchdog.hpp>
 
 namespace tandem::test {
@@ -92,6 +94,53 @@ TEST_CASE("and those without clipping, where nothing but the loss is awaited") {
   TrainerOptions plain = options();
   plain.clip_norm = 0.0;
   CHECK(two_epochs<Four>(plain) == two_epochs<One>(plain));
+}
+
+struct Words {
+  using Input = std::int32_t;
+  using Target = std::int32_t;
+  [[nodiscard]] std::int64_t size() const { return 64; }  // eight steps an epoch
+  [[nodiscard]] Shape shape() const { return tokens_shape(gpt_time); }
+  [[nodiscard]] int targets() const { return gpt_time; }
+  void read(std::int64_t index, std::span<std::int32_t> x, std::span<std::int32_t> y) const {
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      auto const word = (index * 7 + static_cast<std::int64_t>(t) * 3) % gpt_words;
+      x[t] = static_cast<std::int32_t>(word);
+      y[t] = (x[t] * 5 + 1) % gpt_words;
+    }
+  }
+};
+
+/// Losses of two epochs, and the parameters behind them.
+template <class S>
+std::vector<double> trained_gpt(double clip_norm) {
+  Watchdog const watchdog{"two epochs of a GPT"};
+  TrainerOptions own = gpt_options();
+  own.batch = 8;
+  own.clip_norm = clip_norm;
+  own.shuffle = false;
+  Trainer<SmallGpt, S, Host> trainer{own};
+  std::vector<double> all;
+  for (Epoch const epoch : epochs(2)) {
+    all.push_back(trainer.train(Words{}, epoch).loss);
+  }
+  for (NamedParameter<float> const& parameter : trainer.parameters()) {
+    all.insert(all.end(), parameter.value.begin(), parameter.value.end());
+  }
+  return all;
+}
+
+using OneGpt = SingleDevice<Microbatches<4>, Reproducible<>>;
+using Three =
+    Pipeline<PostValidated<ZeroBubbleH2>, 4, Split<2>, Split<2>, Split<2>, Reproducible<>>;
+
+// Their gradients are summed before any update, right or not.
+TEST_CASE("words that stages share have the bits of one device") {
+  std::vector<double> const one = trained_gpt<OneGpt>(0.5);
+  CHECK(trained_gpt<Three>(0.5) == one);
+  std::vector<double> const unclipped = trained_gpt<OneGpt>(0);
+  CHECK(trained_gpt<Three>(0) == unclipped);
+  CHECK(one != unclipped);  // some steps are
 }
 
 }  // namespace post_validated_test

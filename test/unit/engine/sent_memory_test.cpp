@@ -85,6 +85,13 @@ TEST_CASE("a ReLU in place, a Dropout, a Flatten between two devices; no gradien
 
 struct Long : Network<Vector<4>, Sequential<Linear<64>, ReLU, ReLU, End>> {};
 
+struct Flat : Network<Image<2, 3, 3>, Sequential<Flatten, Linear<4>, ReLU, Linear<3>>> {};
+
+TEST_CASE("a first stage of a Flatten alone sends the network's input to the next one") {
+  check_evaluation<Flat, Pipeline<GPipe, 3, Split<1>, Split<3>>>();
+  check_training<Flat, Pipeline<GPipe, 3, Split<1>, Split<3>>>();
+}
+
 TEST_CASE("a pipeline's stages, with microbatches that have no samples") {
   check_evaluation<Long, Pipeline<OneFOneB, 8, Split<1>, Split<1>, Split<1>, Split<1>>>();
 }

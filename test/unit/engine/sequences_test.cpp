@@ -6,6 +6,7 @@
 #include <token_network.hpp>
 
 #include <compare.hpp>
+#include <small_gpt.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 
@@ -178,6 +179,28 @@ TEST_CASE("a step of fewer rows is that of the same sequences with padding") {
               .epsilon(1e-13));
     CHECK(test::difference(one.parameters(), two.parameters(), test::Part::value).error <= 1e-13);
   }
+}
+
+struct Words : Embedding<test::gpt_words, 8> {};
+/// Rows look at all of their sample.
+struct Encoder
+    : Network<Tokens<test::gpt_time, test::gpt_words>,
+              Sequential<Words, Positions<>,
+                         Residual<Sequential<LayerNorm<>, Linear<24>, Attention<2, Percent<20>>,
+                                             Linear<8>, Dropout<Percent<20>>>>,
+                         Vocabulary<test::gpt_words, Shares<Words>, Chunked<7>>>> {};
+
+TEST_CASE("rows of padding are no keys, and change neither a mask nor a sum") {
+  Trainer<Encoder, SingleDevice<Microbatches<4>>, Double> small{test::gpt_options()};
+  Trainer<Encoder, SingleDevice<Microbatches<4>>, Double> padded{test::gpt_options()};
+  for (int s = 1; s < 3; ++s) {
+    StepResult const one = test::gpt_step(small, s);
+    StepResult const other = test::gpt_step(padded, s, 7, 1);
+    CHECK(std::fabs(one.loss - other.loss) <= 1e-13);
+    CHECK(one.weight == other.weight);
+  }
+  CHECK(test::difference(small.parameters(), padded.parameters(), test::Part::value).error <=
+        1e-12);
 }
 
 TEST_CASE("the loss is a mean over the targets of the global batch, not of means") {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A Gnmt, whose encoder, attention and words are read on several stages, in float and reproducible
-// mode: the bits of one device, whatever stands behind the ends of sentences.
+// A GPT, recurrent layers and a Gnmt, whose words are shared and whose encoder and attention are
+// read on several stages, in float and reproducible mode: the bits of one device, whatever stands
+// behind the ends of sentences.
 
 #include <doctest/doctest.h>
 
+#include <gpt_bits.hpp>
 #include <small_gnmt.hpp>
 
 namespace tandem {
-namespace gnmt_bits_test {
+namespace language_bits_test {
 
 using Backend = BasicHost<Portable>;
 using R = Reproducible<4>;
@@ -28,6 +30,10 @@ void check_bits(One const& one) {
     CHECK(test::first_difference(many.trainer.parameters(replica), one.trainer.parameters()) == "");
   }
 }
+
+TEST_CASE("a GPT has the bits of one device") { test::check_gpt_bits<Backend>(); }
+
+TEST_CASE("so have recurrent layers") { test::check_lstm_bits<Backend>(); }
 
 TEST_CASE("a Gnmt has the bits of one device on replicas and cut between encoder and decoder") {
   One const one;
@@ -58,5 +64,5 @@ TEST_CASE("a Gnmt learns what to say") {
   CHECK(last < 0.7 * first);
 }
 
-}  // namespace gnmt_bits_test
+}  // namespace language_bits_test
 }  // namespace tandem
