@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Checks that a strategy trains a TinyNet as another does: the first gradients in fp32, five steps
+/// Checks that a strategy trains a network as another does: the first gradients in fp32, five steps
 /// in double, or bit for bit.
 
 #include <doctest/doctest.h>
@@ -44,43 +44,66 @@ StepResult parity_step(Trainer& trainer, int step) {
   return trainer.step(data.x, data.y);
 }
 
-/// In fp32 a gradient is a sum of at most 64 products a sample (the pixels), in two orders; each is
-/// off by eps times their number, relative to the largest.
-template <class One, class Many>
-void check_first_gradients() {
-  Watchdog const watchdog{"gradients of the first step"};
-  Trainer<TinyNet, One, Host> one{parity_options()};
-  Trainer<TinyNet, Many, Host> many{parity_options()};
-  StepResult const a = parity_step(one, 0);
-  StepResult const b = parity_step(many, 0);
-  CHECK(a.loss == b.loss);  // the same microbatches, added in the same order
-  CHECK(a.metric == b.metric);
-  constexpr double bound = 2.0 * largest_batch * 64 * std::numeric_limits<float>::epsilon();
-  Difference const off = difference(many.parameters(), one.parameters(), Part::gradient);
-  INFO("gradient of " << off.name << " is off by " << off.error);
-  CHECK(off.error <= bound);
+enum class Alike {
+  gradients,  ///< of the first step in fp32: each a sum of at most 64 products a sample (the
+              ///< pixels), in two orders; off by eps times their number, relative to the largest
+  numbers,    ///< of five steps in double: losses, parameters, running statistics
+  bits        ///< of five steps: losses, norms, parameters and states, in every replica
+};
+
+/// What a trainer's first steps gave, and its parameters behind them, of each replica.
+template <class T>
+struct FirstSteps {
+  template <class Trainer>
+  FirstSteps(Trainer& trainer, Alike how) {
+    for (int s = 0; s < (how == Alike::gradients ? 1 : 5); ++s) {
+      results.push_back(parity_step(trainer, s));
+    }
+    for (int r = 0; r < Trainer::ProgramType::batching.replicas; ++r) {
+      replicas.push_back(trainer.parameters(r));
+    }
+  }
+  std::vector<StepResult> results{};
+  std::vector<std::vector<NamedParameter<T>>> replicas{};
+};
+
+template <class T>
+void check_alike(FirstSteps<T> const& one, FirstSteps<T> const& many, Alike how) {
+  for (std::size_t s = 0; s < one.results.size(); ++s) {
+    StepResult const& a = one.results[s];
+    StepResult const& b = many.results[s];
+    CHECK(a.metric == b.metric);
+    if (how == Alike::numbers) {
+      CHECK(std::fabs(a.loss - b.loss) <= 1e-12 * a.loss);
+      CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= 1e-12 * a.gradient_norm);
+    } else {
+      CHECK(a.loss == b.loss);
+      CHECK((how == Alike::gradients || a.gradient_norm == b.gradient_norm));
+    }
+  }
+  for (std::vector<NamedParameter<T>> const& replica : many.replicas) {
+    if (how == Alike::bits) {
+      CHECK(first_difference(replica, one.replicas[0]) == "");
+      continue;
+    }
+    constexpr double bound = 2.0 * largest_batch * 64 * std::numeric_limits<float>::epsilon();
+    bool const values = how == Alike::numbers;
+    Difference const off =
+        difference(replica, one.replicas[0], values ? Part::value : Part::gradient);
+    INFO(off.name << " is off by " << off.error);
+    CHECK(off.error <= (values ? 1e-12 : bound));
+    CHECK(first_difference(replica, many.replicas[0]) == "");  // replicas: the same bits
+  }
 }
 
-/// In double the same after five steps: losses, parameters, running statistics, on every rank.
-template <class One, class Many>
-void check_five_steps() {
-  Watchdog const watchdog{"five steps in double"};
-  Trainer<TinyNet, One, Double> one{parity_options()};
-  Trainer<TinyNet, Many, Double> many{parity_options()};
-  for (int s = 0; s < 5; ++s) {
-    StepResult const a = parity_step(one, s);
-    StepResult const b = parity_step(many, s);
-    CHECK(std::fabs(a.loss - b.loss) <= 1e-12 * a.loss);
-    CHECK(std::fabs(a.gradient_norm - b.gradient_norm) <= 1e-12 * a.gradient_norm);
-    CHECK(a.metric == b.metric);
-  }
-  for (int rank = 0; rank < Many::ranks; ++rank) {
-    auto const replica = many.parameters(rank);
-    Difference const off = difference(replica, one.parameters(), Part::value);
-    INFO("rank " << rank << ": " << off.name << " is off by " << off.error);
-    CHECK(off.error <= 1e-12);
-    CHECK(first_difference(replica, many.parameters()) == "");  // replicas: the same bits
-  }
+template <class Net, class One, class Many, class Backend>
+void check_alike(Alike how, TrainerOptions const& single = parity_options(),
+                 TrainerOptions const& several = parity_options()) {
+  Watchdog const watchdog{"steps that are alike"};
+  Trainer<Net, One, Backend> one{single};
+  Trainer<Net, Many, Backend> many{several};
+  check_alike(FirstSteps<typename Backend::Master>{one, how},
+              FirstSteps<typename Backend::Master>{many, how}, how);
 }
 
 /// Bits after five steps in fp32 of all that a trainer has: losses, norms, parameters, states.
