@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <iterator>
 
-#include "asynchronous.hpp"
+#include "ten_steps.hpp"
 
 namespace tandem::test {
 namespace asynchronous_rules_test {
@@ -32,24 +32,24 @@ TEST_CASE(
     "PipeDream-2BW: four microbatches on four devices, with momentum and with Adam, and emptied") {
   using S = InFour<PipeDream2BW, 4>;
   check_ten_steps<DoubleBufferedEquation, S>();
-  TrainerOptions adam = asynchronous_options();
+  TrainerOptions adam = ten_steps_options();
   adam.optimizer = Adam{.learning_rate = 0.01F, .weight_decay = 1e-3F};
   check_ten_steps<DoubleBufferedEquation, S>(adam, 4);
 }
 
 TEST_CASE("features replay on four devices, and emptied after five steps") {
   check_ten_steps<ReplayEquation, InFour<FeaturesReplay, 1>>();
-  check_ten_steps<ReplayEquation, InFour<FeaturesReplay, 1>>(asynchronous_options(), 5);
+  check_ten_steps<ReplayEquation, InFour<FeaturesReplay, 1>>(ten_steps_options(), 5);
 }
 
 TEST_CASE("PMP on four devices, and emptied before it was full") {
   check_ten_steps<PipelinedModelEquation, InFour<PipelinedModel, 1>>();
-  check_ten_steps<PipelinedModelEquation, InFour<PipelinedModel, 1>>(asynchronous_options(), 3);
+  check_ten_steps<PipelinedModelEquation, InFour<PipelinedModel, 1>>(ten_steps_options(), 3);
 }
 
 TEST_CASE("weight prediction on four devices, and emptied after five steps") {
   check_ten_steps<PredictionEquation, InFour<WeightPrediction, 1>>();
-  check_ten_steps<PredictionEquation, InFour<WeightPrediction, 1>>(asynchronous_options(), 5);
+  check_ten_steps<PredictionEquation, InFour<WeightPrediction, 1>>(ten_steps_options(), 5);
 }
 
 /// Two epochs of five steps each, the last one of fewer samples; the ranks may be several steps
@@ -57,20 +57,20 @@ TEST_CASE("weight prediction on four devices, and emptied after five steps") {
 template <class Equation, class S>
 void check_two_epochs() {
   Watchdog const watchdog{"two epochs of an asynchronous pipeline"};
-  TrainerOptions options = asynchronous_options();
+  TrainerOptions options = ten_steps_options();
   options.shuffle = false;
   Trainer<DeepNet, S, Plain> trainer{options};
   int const microbatches = trainer.workers().batching().microbatches;
   AsynchronousReference<float, Equation> reference{
-      stages_of<DeepNet, CutOf<S>, Plain>(asynchronous_batch, options.seed),
-      graph<DeepNet>.parameters, options, microbatches};
-  Samples<float> const all{Image<3, 8, 8>::shape, 5, 4 * asynchronous_batch + 7};
+      stages_of<DeepNet, CutOf<S>, Plain>(largest_batch, options.seed), graph<DeepNet>.parameters,
+      options, microbatches};
+  Samples<float> const all{Image<3, 8, 8>::shape, 5, 4 * largest_batch + 7};
   auto const data = dataset(Image<3, 8, 8>::shape, all);
   auto const inputs = static_cast<std::ptrdiff_t>(all.x.size() / all.y.size());
   for (int epoch = 0; epoch < 2; ++epoch) {
     double sum = 0.0;
     for (std::ptrdiff_t s = 0, size = 0; s < std::ssize(all.y); s += size) {
-      size = std::min(std::ssize(all.y) - s, std::ptrdiff_t{asynchronous_batch});
+      size = std::min(std::ssize(all.y) - s, std::ptrdiff_t{largest_batch});
       sum += reference.step({all.x.begin() + s * inputs, all.x.begin() + (s + size) * inputs},
                             {all.y.begin() + s, all.y.begin() + s + size}) *
              static_cast<double>(size);

@@ -6,20 +6,20 @@
 #include <algorithm>
 #include <vector>
 
-#include "asynchronous.hpp"
+#include "ten_steps.hpp"
 
 namespace tandem::test {
 namespace asynchronous_test {
 
 TEST_CASE("PipeDream on four devices, and emptied after five steps") {
   check_ten_steps<PipeDreamEquation, InFour<PipeDream, 1>>();
-  check_ten_steps<PipeDreamEquation, InFour<PipeDream, 1>>(asynchronous_options(), 5);
+  check_ten_steps<PipeDreamEquation, InFour<PipeDream, 1>>(ten_steps_options(), 5);
 }
 
 TEST_CASE("PipeDream with vertical sync on four devices, and emptied after two steps") {
   using S = InFour<PipeDreamVerticalSync, 1>;
   check_ten_steps<VerticalSyncEquation, S>();
-  check_ten_steps<VerticalSyncEquation, S>(asynchronous_options(), 2);
+  check_ten_steps<VerticalSyncEquation, S>(ten_steps_options(), 2);
 }
 
 TEST_CASE("stages without a delay are one device") {
@@ -38,9 +38,9 @@ TEST_CASE("one stage has no delay, whatever the equation") {
 
 template <class Equation>
 double last_loss(int drained = 0) {
-  TrainerOptions const options = asynchronous_options();
+  TrainerOptions const options = ten_steps_options();
   AsynchronousReference<float, Equation> reference{
-      stages_of<DeepNet, InFour<GPipe, 1>, Plain>(asynchronous_batch, options.seed),
+      stages_of<DeepNet, InFour<GPipe, 1>, Plain>(largest_batch, options.seed),
       graph<DeepNet>.parameters, options, 1};
   double loss = 0.0;
   for (int s = 0; s < 10; ++s) {

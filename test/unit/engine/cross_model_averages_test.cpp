@@ -16,7 +16,7 @@
 
 #include <pipeline_parity.hpp>
 
-#include "cross_model.hpp"
+#include "ten_steps.hpp"
 
 namespace tandem::test {
 namespace cross_model_averages_test {
@@ -39,38 +39,39 @@ TEST_CASE("gradients: on four devices it is Chimera, with the same bits in both 
 
 TEST_CASE("weights, every step, on two devices") {
   using S = CrossModelParallel<AverageWeights<>, Split<5>, Split<7>>;
-  check_ten_steps<S>();
-  check_ten_steps<S>(with_adam());
+  check_two_models<S>();
+  check_two_models<S>(with_adam());
 }
 
 TEST_CASE("weights, every third step, on four devices that compute each stage again") {
-  check_ten_steps<CrossPipeline<4, AverageWeights<3>, Split<2>, Split<3>, Split<3>, Split<4>,
-                                Checkpoint<Boundaries>>>();
+  check_two_models<CrossPipeline<4, AverageWeights<3>, Split<2>, Split<3>, Split<3>, Split<4>,
+                                 Checkpoint<Boundaries>>>();
 }
 
 TEST_CASE("weights, every second step, on three devices, one of which has a stage of both") {
-  check_ten_steps<CrossPipeline<4, AverageWeights<2>, Split<4>, Split<4>, Split<4>>>();
+  check_two_models<CrossPipeline<4, AverageWeights<2>, Split<4>, Split<4>, Split<4>>>();
 }
 
 TEST_CASE("weights, every second step, in two replicas of two devices") {
-  check_ten_steps<
+  check_two_models<
       Hybrid<DataParallel<2>, CrossModelParallel<AverageWeights<2>, Split<5>, Split<7>>>>();
 }
 
 TEST_CASE("weights and states, every fourth step, on two devices") {
   using S = CrossPipeline<6, AverageWeightsAndState<4>, Split<5>, Split<7>>;
-  check_ten_steps<S>();
-  check_ten_steps<S>(with_adam());
+  check_two_models<S>();
+  check_two_models<S>(with_adam());
 }
 
 TEST_CASE("weights and states, every step, on three devices, in replicas, one without samples") {
-  check_ten_steps<Hybrid<DataParallel<2, Weighted<0, 1>, BucketBytes<64, 256>>,
-                         CrossPipeline<4, AverageWeightsAndState<>, Split<4>, Split<4>, Split<4>>>>(
+  check_two_models<
+      Hybrid<DataParallel<2, Weighted<0, 1>, BucketBytes<64, 256>>,
+             CrossPipeline<4, AverageWeightsAndState<>, Split<4>, Split<4>, Split<4>>>>(
       with_adam());
 }
 
 TEST_CASE("weights and states, overlapped, in two replicas") {
-  check_ten_steps<
+  check_two_models<
       Hybrid<DataParallel<2, Weighted<2, 1>>,
              CrossModelParallel<Overlapped<AverageWeightsAndState<>>, Split<5>, Split<7>>>>();
 }
@@ -104,13 +105,13 @@ double state_error(std::vector<NamedParameter<double>> const& a,
 template <class Rule>
 Distance of(Optimizer const& optimizer) {
   Watchdog const watchdog{"two models beside one"};
-  TrainerOptions options = cross_model_options();
+  TrainerOptions options = ten_steps_options();
   options.optimizer = optimizer;
   Trainer<DeepNet, SingleDevice<Microbatches<2>>, Double> one{options};
   Trainer<DeepNet, CrossModelParallel<Rule, Split<5>, Split<7>>, Double> two{options};
   Distance distance;
   for (int s = 0; s < 10; ++s) {
-    Samples<double> const data = cross_model_batch<double>(s, {12, 8, 10});  // halves alike
+    Samples<double> const data = sized_batch<double>(s, {12, 8, 10});  // halves alike
     double const a = one.step(data.x, data.y).loss;
     double const b = two.step(data.x, data.y).loss;
     distance.loss = std::fmax(distance.loss, std::fabs(a - b) / a);
