@@ -56,6 +56,12 @@ struct TrainedShared {
   }
 };
 
+template <class Net, class S, class Backend>
+TrainedShared<Net, S, Backend> const& trained_once() {
+  static TrainedShared<Net, S, Backend> const once;
+  return once;
+}
+
 /// @param bound      of losses and norms, and relative of parameters
 /// @param gradients  are compared, too
 template <class T>
@@ -93,7 +99,7 @@ using Unshared =
 
 template <class Net, class S, class Backend = Double, class One = Unshared<S>>
 void check_shared(double bound = 1e-12, bool gradients = true) {
-  static TrainedShared<Net, One, Backend> const one;
+  auto const& one = trained_once<Net, One, Backend>();
   TrainedShared<Net, S, Backend> const many{5};
   std::vector<std::vector<NamedParameter<typename Backend::Master>>> lines;
   for (int line = 0; line < S::ranks / S::devices; ++line) {

@@ -250,32 +250,25 @@ TEST_CASE("a batch without targets has no weight in a mean") {
   CHECK(many.loss == doctest::Approx(one.loss).epsilon(1e-14));
 }
 
-template <class F>
-std::string message(F const& f) {
-  try {
-    f();
-  } catch (ContractError const& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_CASE("a token or a target out of range is named, and nothing is trained") {
   Trainer<TiedNet, SingleDevice<>, Double> trainer{options()};
   TokenBatch batch = test::token_batch(3, longest, 0, true);
   batch.x[9] = test::words;
-  CHECK(message([&] { trainer.step(batch.x, batch.targets, {.time = longest}); }) ==
+  CHECK(test::message<ContractError>(
+            [&] { trainer.step(batch.x, batch.targets, {.time = longest}); }) ==
         "token 11 of sample 1 of the batch, position 2, is out of range: the network has 11 of "
         "them");
   batch.x[9] = 0;
   batch.targets[0] = -2;
-  CHECK(message([&] {
+  CHECK(test::message<ContractError>([&] {
           trainer.step(batch.x, batch.targets, {.time = longest});
         }).find("target -2 of sample 0") == 0);
   batch.targets[0] = 0;
-  CHECK(message([&] { trainer.step(batch.x, batch.targets, {.time = longest + 1}); }) != "");
+  CHECK(test::message<ContractError>(
+            [&] { trainer.step(batch.x, batch.targets, {.time = longest + 1}); }) != "");
   std::vector<std::int32_t> const lengths{1, 2};
-  CHECK(message([&] { trainer.step(batch.x, batch.targets, {.lengths = lengths}); }) != "");
+  CHECK(test::message<ContractError>(
+            [&] { trainer.step(batch.x, batch.targets, {.lengths = lengths}); }) != "");
   CHECK(trainer.position().step == 0);
 }
 
@@ -320,7 +313,7 @@ struct Unanswered : Sentences {
 
 TEST_CASE("an evaluation without any target has no mean, and says so") {
   Trainer<TiedNet, SingleDevice<>, Double> trainer{options()};
-  CHECK(message([&] { trainer.evaluate(Unanswered{}); }) ==
+  CHECK(test::message<ContractError>([&] { trainer.evaluate(Unanswered{}); }) ==
         "evaluate(data): no sample has a target that counts, so there is no mean over them");
 }
 

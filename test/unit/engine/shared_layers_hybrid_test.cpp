@@ -67,6 +67,30 @@ TEST_CASE("replicas of devices that share layers train as one device does, also 
       Double, One>();
 }
 
+template <class Net, class Parted>
+void check_ends() {
+  check_values<Net, Hybrid<DataParallel<2>, Parted>, Double, SingleDevice<Microbatches<4>>>();
+}
+template <class Schedule, class... Options>
+using InHalves = Pipeline<Schedule, 2, Split<3>, Split<3>, Options...>;
+
+TEST_CASE("replicas of pipelines whose ends share the words train as one device does") {
+  check_ends<SmallGpt, InHalves<GPipe, Checkpoint<Every<2>>>>();
+  check_ends<SmallGpt, InHalves<OneFOneB>>();
+  check_ends<SmallGpt, InHalves<ZeroBubbleH1>>();
+}
+
+TEST_CASE("so do replicas of devices that hold several stages") {
+  check_ends<SmallGpt, Pipeline<Interleaved<2>, 2, Split<1>, Split<2>, Split<1>, Split<2>>>();
+  check_ends<SmallGpt, InHalves<Chimera>>();
+  check_ends<SmallGpt, CrossModelParallel<AverageGradients, Split<3>, Split<3>>>();
+}
+
+TEST_CASE("so do replicas of pipelines of recurrent layers") {
+  check_ends<SmallLstm, InHalves<ZeroBubbleH1>>();
+  check_ends<SmallLstm, ModelParallel<Split<3>, Split<3>>>();
+}
+
 // Three steps in float: of a sum's parts, each off by eps times their number; and of AdamW, whose
 // epsilon is large.
 TEST_CASE("so do devices in the backend that everybody takes") {

@@ -52,7 +52,7 @@ template <class Net, class S>
 void check_bits() {
   using One = SingleDevice<Slices<4>, Microbatches<4>, R>;
   constexpr bool words = test::has_words<Trainer<Net, One, Float>>;
-  static test::TrainedShared<Net, One, Float> const one;
+  auto const& one = test::trained_once<Net, One, Float>();
   test::TrainedShared<Net, S, Float> const many;
   for (std::size_t s = 0; s < one.results.size(); ++s) {
     INFO("step " << s);

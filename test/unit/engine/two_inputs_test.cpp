@@ -12,6 +12,7 @@
 
 #include <compare.hpp>
 #include <small_gnmt.hpp>
+#include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 
 namespace tandem {
@@ -198,25 +199,16 @@ TEST_CASE("a tower sees its own input, time and lengths: that of a network on it
       doctest::Approx(alone.step(x, targets, {.time = 4, .lengths = lengths}).loss).epsilon(1e-13));
 }
 
-template <class F>
-std::string message(F const& f) {
-  try {
-    f();
-  } catch (ContractError const& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST_CASE("what does not fit the second input is said") {
   Trainer<Net, SingleDevice<>, Double> trainer{options()};
   std::vector<std::int32_t> const x(7, 1);
   std::vector<std::int32_t> second(5, 1);
   std::vector<std::int32_t> const target{0};
-  CHECK(message([&] { trainer.step(x, target); }).find("x must be whole samples") !=
-        std::string::npos);
+  CHECK(test::message<ContractError>([&] {
+          trainer.step(x, target);
+        }).find("x must be whole samples") != std::string::npos);
   second[3] = 9;
-  CHECK(message([&] { trainer.step(x, target, {.second = second}); }) ==
+  CHECK(test::message<ContractError>([&] { trainer.step(x, target, {.second = second}); }) ==
         "token of the second input 9 of sample 0 of the batch, position 3, is out of range: the "
         "network has 9 of them");
 }
