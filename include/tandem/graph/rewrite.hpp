@@ -232,6 +232,33 @@ constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
   return any;
 }
 
+/// Every rewrite that @p rewrites asks for, in the order in which backends expect them.
+template <class AnyGraph, class AnyReaders>
+constexpr void rewrite_in(AnyGraph& graph, AnyReaders const& readers, Rewrites rewrites,
+                          int const* segment) {
+  if (rewrites.fuse_relu) {
+    fuse_relu_in(graph, readers);
+  }
+  if (rewrites.fuse_linear) {
+    fuse_linear_in(graph, readers, segment);
+  }
+  if (rewrites.fuse_sum) {
+    fuse_sum_in(graph, readers, segment);
+  }
+  if (rewrites.channels_last) {
+    materialise_flatten_in(graph);
+  }
+  if (rewrites.absorb_bias) {
+    absorb_bias_in(graph, readers);
+  }
+  if (rewrites.merge_pointwise) {
+    merge_pointwise_in(graph, readers, most_merged);
+  }
+  if (rewrites.place_concat) {
+    place_concat_in(graph, readers);
+  }
+}
+
 }  // namespace detail
 
 /// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
@@ -298,27 +325,7 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
 /// @param segment  of each node: its run of nodes that is computed again; null: none is
 template <GraphSize Size>
 constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* segment = nullptr) {
-  if (rewrites.fuse_relu) {
-    graph = fuse_relu(graph);
-  }
-  if (rewrites.fuse_linear) {
-    graph = fuse_linear(graph, segment);
-  }
-  if (rewrites.fuse_sum) {
-    graph = fuse_sum(graph, segment);
-  }
-  if (rewrites.channels_last) {
-    graph = materialise_flatten(graph);
-  }
-  if (rewrites.absorb_bias) {
-    graph = absorb_bias(graph);
-  }
-  if (rewrites.merge_pointwise) {
-    graph = merge_pointwise(graph);
-  }
-  if (rewrites.place_concat) {
-    graph = place_concat(graph);
-  }
+  detail::rewrite_in(graph, detail::Readers<Size>{graph}, rewrites, segment);
   return graph;
 }
 
