@@ -56,6 +56,17 @@ inline void put(std::string const& path, std::string_view text) {
   REQUIRE(file.good());
 }
 
+/// Flips a bit of a file, in place: a file that is made anew would wait for its disk.
+inline void flip(std::string const& path, std::size_t byte, int bit) {
+  std::fstream file{path, std::ios::in | std::ios::out | std::ios::binary};
+  file.seekg(static_cast<std::streamoff>(byte));
+  int const before = file.get();
+  file.seekp(static_cast<std::streamoff>(byte));
+  file.put(static_cast<char>(before ^ 1 << bit));
+  file.close();
+  REQUIRE(file.good());
+}
+
 inline std::span<std::byte const> bytes(std::string_view text) {
   return std::as_bytes(std::span{text});
 }

@@ -21,7 +21,7 @@ namespace checkpoint_damage_test {
 
 using test::contains;
 
-std::vector<std::string> const states{"exp_avg", "exp_avg_sq"};
+std::vector<std::string> const states{"exp_avg"};
 
 /// Two parameters and their states.
 class Model {
@@ -49,7 +49,7 @@ class Model {
     for (NamedParameter<float>& p : list) {
       auto const count = static_cast<std::size_t>(p.shape.elements());
       p.value = take(count);
-      p.states = {take(count), take(count)};
+      p.states = {take(count)};
     }
     return list;
   }
@@ -57,7 +57,7 @@ class Model {
   [[nodiscard]] bool operator==(Model const& other) const { return values_ == other.values_; }
 
  private:
-  std::vector<float> values_ = std::vector<float>(24);
+  std::vector<float> values_ = std::vector<float>(16);
 };
 
 TrainingPosition load(std::string const& path, Model& model) {
@@ -77,14 +77,12 @@ TEST_CASE("a flipped bit anywhere: a sentence that names the file, or what was s
   Model saved{1.0F};
   TrainingPosition const at{.step = 7, .epoch = 1, .position = 24, .seed = 5};
   save_checkpoint(path, saved.parameters(), states, at, "Adam");
-  std::string const good = test::content(path);
+  Model const before{2.0F};
+  std::size_t const size = test::content(path).size();
   int refused = 0;
-  for (std::size_t byte = 0; byte < good.size(); ++byte) {
+  for (std::size_t byte = 0; byte < size; ++byte) {
     for (int bit = 0; bit < 8; ++bit) {
-      std::string bad = good;
-      bad[byte] = static_cast<char>(bad[byte] ^ (1 << bit));
-      test::put(path, bad);
-      Model const before{2.0F};
+      test::flip(path, byte, bit);
       Model model{2.0F};
       INFO("bit " << bit << " of byte " << byte);
       try {
@@ -96,9 +94,10 @@ TEST_CASE("a flipped bit anywhere: a sentence that names the file, or what was s
         CHECK(untouched);
         CHECK(std::string{error.what()}.starts_with("'" + path + "': "));
       }
+      test::flip(path, byte, bit);
     }
   }
-  CHECK(refused > static_cast<int>(good.size()) * 8 - 100);  // what is left: names in the metadata
+  CHECK(refused > static_cast<int>(size) * 8 - 100);  // what is left: names in the metadata
 }
 
 TEST_CASE("a checkpoint without checksums, as 0.1 wrote them, is read") {

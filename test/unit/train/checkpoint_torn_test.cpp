@@ -63,7 +63,8 @@ int result(long value) { return static_cast<int>(value); }
 
 }  // namespace
 
-// They stand before the C library's.
+// They stand before the C library's, in the whole program. None waits for the disk: a process that
+// is killed takes nothing from it that was written.
 extern "C" ::ssize_t write(int descriptor, void const* bytes, std::size_t size) {
   if (watched()) {
     bool const dies = disk_calls + 1 == fatal_call;
@@ -80,7 +81,7 @@ extern "C" int fsync(int descriptor) {
   if (watched() && !disk_call("fsync", path_of(descriptor))) {
     return -1;
   }
-  return result(::syscall(SYS_fsync, descriptor));
+  return ::fcntl(descriptor, F_GETFD) < 0 ? -1 : 0;
 }
 extern "C" int rename(char const* from, char const* to) noexcept {
   if (watched() && !disk_call("rename", std::string{from} + " " + to)) {
