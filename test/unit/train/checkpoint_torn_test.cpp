@@ -63,8 +63,8 @@ int result(long value) { return static_cast<int>(value); }
 
 }  // namespace
 
-// They stand before the C library's, in the whole program. None waits for the disk: a process that
-// is killed takes nothing from it that was written.
+// They stand before the C library's. None waits for the disk: a process that is killed takes
+// nothing from it that was written.
 extern "C" ::ssize_t write(int descriptor, void const* bytes, std::size_t size) {
   if (watched()) {
     bool const dies = disk_calls + 1 == fatal_call;
