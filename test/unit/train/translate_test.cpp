@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// translate() finds what a beam search finds that carries nothing from token to token.
+// translate() finds what a beam search finds that carries nothing from token to token; so does a
+// language model's search.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,9 @@ namespace translate_test {
 using test::translated::check;
 using test::translated::Data;
 using test::translated::Double;
+using test::translated::longest;
 using test::translated::Net;
+using test::translated::vocabulary;
 
 TEST_CASE("several sentences at a time, of any width, short and long: as the slow search") {
   check<SingleDevice<>>(12, {{.width = 1},
@@ -37,6 +40,30 @@ TEST_CASE("under strategies of several devices") {
 TEST_CASE("where devices share the words of both, and those that are written") {
   using Written = SplitOutputs<graph<Net>.output().path.part[0]>;
   check<TensorParallel<2, SplitInputs<0>, Written>>(9, {{.width = 3}});
+}
+
+TEST_CASE("in a Chimera, and under two models") {
+  check<Pipeline<Chimera, 2, Split<4>, Split<6>>>(8, {{.width = 3}});
+  check<CrossModelParallel<AverageGradients, Split<4>, Split<6>>>(8, {{.width = 3}});
+}
+
+/// With words of its own on each device.
+struct Apart : models::Gnmt<vocabulary, 5, 3, longest, models::OwnWords> {};
+
+TEST_CASE("in an asynchronous pipeline") {
+  check<Pipeline<PipeDream, 1, Split<4>, Split<6>>, Double, Apart>(6, {{.width = 3}});
+}
+
+/// A language model of all that carries rows.
+struct Writes
+    : Network<Tokens<longest + 4, vocabulary>,
+              Sequential<Embedding<vocabulary, 8>, Positions<>,
+                         Residual<Sequential<LayerNorm<>, Linear<24>, Attention<2, Causal>>>,
+                         Lstm<9, Projection<5>>, Gru<7>, Vocabulary<vocabulary, Chunked<5>>>> {};
+
+TEST_CASE("prompts are written on, of any length and several at a time") {
+  check<SingleDevice<>, Double, Writes>(9, {{.width = 3, .tokens = 4}, {.width = 1, .tokens = 5}});
+  check<Pipeline<OneFOneB, 2, Split<3>, Split<3>>, Double, Writes>(8, {{.width = 2, .tokens = 4}});
 }
 
 /// Five letters.
@@ -58,19 +85,31 @@ struct Letters {
   [[nodiscard]] int size() const { return 5; }
 };
 
+/// Lines of two files, which are not read again.
+Pairs pairs_of(char const* source, char const* target) {
+  test::TemporaryFolder const folder;
+  test::put(folder.file("source"), source);
+  test::put(folder.file("target"), target);
+  return {
+      folder.file("source"), folder.file("target"), Letters{}, {.longest = longest, .buckets = 1}};
+}
+
+/// Knows its few pairs by heart in half of these steps.
+struct Trained {
+  explicit Trained(Pairs const& pairs) {
+    for (Epoch const epoch : epochs(160)) {
+      trainer.train(pairs, epoch);
+    }
+  }
+  Trainer<Net, SingleDevice<>, Double> trainer{
+      {.batch = 9, .optimizer = Adam{.learning_rate = 0.1F}, .seed = 3, .threads_per_device = 1}};
+};
+
 TEST_CASE("of a dataset of pairs there is text, too, and its score") {
   test::Watchdog const watchdog{"translate()"};
-  test::TemporaryFolder const folder;
-  test::put(folder.file("source"), "abcd\nb\ncab\nda\n");
-  test::put(folder.file("target"), "abcd\nb\ncab\nda\n");
-  Pairs const pairs{folder.file("source"),
-                    folder.file("target"),
-                    Letters{},
-                    {.longest = test::translated::longest, .buckets = 1}};
-  Trainer<Net, SingleDevice<>, Double> trainer{test::translated::options(9)};
-  for (Epoch const epoch : epochs(1000)) {
-    trainer.train(pairs, epoch);
-  }
+  Pairs const pairs = pairs_of("abcd\nb\ncab\nda\n", "abcd\nb\ncab\nda\n");
+  Trained trained{pairs};
+  auto& trainer = trained.trainer;
   auto const found = translate(trainer, pairs, {.width = 3, .length = 0.6, .coverage = 0.1});
   REQUIRE(found.size() == 4);
   for (std::size_t i = 0; i < found.size(); ++i) {  // it has learnt to say the same
@@ -99,19 +138,10 @@ TEST_CASE("of a dataset of pairs there is text, too, and its score") {
 TEST_CASE("each hypothesis goes on from its own parent") {
   // What comes last depends on what came first, two tokens before, which only the state knows.
   test::Watchdog const watchdog{"translate()"};
-  test::TemporaryFolder const folder;
-  test::put(folder.file("source"), "ad\nad\n");
-  test::put(folder.file("target"), "acd\nbce\n");
-  Pairs const pairs{folder.file("source"),
-                    folder.file("target"),
-                    Letters{},
-                    {.longest = test::translated::longest, .buckets = 1}};
-  Trainer<Net, SingleDevice<>, Double> trainer{test::translated::options(9)};
-  for (Epoch const epoch : epochs(1000)) {
-    trainer.train(pairs, epoch);
-  }
+  Pairs const pairs = pairs_of("ad\nad\n", "acd\nbce\n");
+  Trained trained{pairs};
   DecodeTask const task{{{pairs.begin(), 0, 3, pairs.end()}}, pairs.begin(), pairs.end()};
-  auto const found = trainer.search(task, {.width = 2, .length = 0.0, .coverage = 0.0});
+  auto const found = trained.trainer.search(task, {.width = 2, .length = 0.0, .coverage = 0.0});
   REQUIRE(found[0].size() == 2);
   std::vector<std::vector<std::int32_t>> both{found[0][0].tokens, found[0][1].tokens};
   std::sort(both.begin(), both.end());
