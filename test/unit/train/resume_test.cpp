@@ -5,17 +5,18 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <interrupted.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 #include <tiny_network.hpp>
@@ -23,30 +24,11 @@
 namespace tandem {
 namespace resume_test {
 
+using test::Interrupted;
 using test::TinyNet;
 
 constexpr int samples = 28;  // batches of 8, 8, 8, 4
-
-/// Data whose reader fails after a number of samples, as a user who presses Ctrl-C would.
-class Interrupted {
- public:
-  using Target = std::int32_t;
-  explicit Interrupted(std::int64_t reads) : left_{reads} {}
-
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
-    if (left_.fetch_sub(1) <= 0) {
-      throw std::runtime_error{"interrupted"};
-    }
-    data_.read(index, x, y);
-  }
-  [[nodiscard]] std::int64_t size() const { return data_.size(); }
-  [[nodiscard]] Shape shape() const { return data_.shape(); }
-  [[nodiscard]] int targets() const { return data_.targets(); }
-
- private:
-  TensorDataset<std::int32_t> data_ = test::dataset(image_shape(3, 8, 8), 5, samples);
-  mutable std::atomic<std::int64_t> left_;
-};
+auto const images = test::dataset(image_shape(3, 8, 8), 5, samples);
 
 TrainerOptions options(Optimizer const& optimizer) {
   return {.batch = 8,
@@ -60,52 +42,39 @@ TrainerOptions options(Optimizer const& optimizer) {
 template <class S>
 using Tiny = Trainer<TinyNet, S, Host>;
 
-/// Stops after 8 batches of three epochs of 4: in none, in the second, at the end of the second.
+/// Two epochs of four batches, from the file @p from on, if there is one, to the end or until data
+/// for @p batches have been read; then it saves.
 template <class S>
-void interrupted_run(std::string const& path, Optimizer const& optimizer, int batches) {
-  Tiny<S> trainer{options(optimizer)};
-  std::int64_t const reads = batches / 4 * samples + batches % 4 * 8;
-  Interrupted const data{reads};
-  std::string const text = test::message<std::runtime_error>([&] {
-    for (auto epoch : epochs(3)) {
-      trainer.train(data, epoch);
+void run(Optimizer const& optimizer, std::string const& from, std::string const& to, int batches) {
+  TrainerOptions own = options(optimizer);
+  own.seed = from.empty() ? 11 : 99;  // the checkpoint's counts
+  Tiny<S> trainer{own};
+  if (!from.empty()) {
+    trainer.load(from);
+  }
+  Interrupted const some{images, batches / 4 * samples + batches % 4 * 8};
+  try {
+    for (auto epoch : epochs(2)) {
+      batches == 8 ? trainer.train(images, epoch) : trainer.train(some, epoch);
     }
-  });
-  CHECK(text == "interrupted");
+    CHECK(batches == 8);
+  } catch (std::runtime_error const& error) {
+    CHECK(error.what() == std::string{"interrupted"});
+  }
   CHECK(trainer.position().step == batches);
   CHECK(trainer.position().epoch == batches / 4);
   CHECK(trainer.position().position == batches % 4 * 8);
-  trainer.save(path);
+  trainer.save(to);
 }
+using Run = void (*)(Optimizer const&, std::string const&, std::string const&, int);
 
-template <class S>
-void train_to_the_end(Tiny<S>& trainer) {
-  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
-  for (auto epoch : epochs(3)) {
-    trainer.train(data, epoch);
-  }
-  CHECK(trainer.position().step == 12);
-}
-
-template <class Writer, class Reader>
-void check_resume(Optimizer const& optimizer, int batches) {
-  test::Watchdog const watchdog{"resume"};
-  test::TemporaryFolder const folder;
-  Tiny<Reader> whole{options(optimizer)};
-  train_to_the_end(whole);
-
-  interrupted_run<Writer>(folder.file("a"), optimizer, batches);
-  TrainerOptions other = options(optimizer);
-  other.seed = 99;  // the checkpoint's counts
-  Tiny<Reader> resumed{other};
-  resumed.load(folder.file("a"));
-  train_to_the_end(resumed);
-  CHECK(test::first_difference(resumed.parameters(), whole.parameters()) == "");
-
-  resumed.save(folder.file("b"));  // the same file, too
-  whole.save(folder.file("c"));
-  CHECK(test::content(folder.file("b")) == test::content(folder.file("c")));
-}
+using R = Reproducible<>;
+constexpr Run replicas = run<DataParallel<2>>;
+constexpr Run whole_model = run<SingleDevice<Microbatches<4>, R>>;
+constexpr Run two = run<DataParallel<2, Microbatches<2>, R>>;
+constexpr Run four = run<DataParallel<4, R>>;
+constexpr Run stages = run<Pipeline<OneFOneB, 4, Split<4>, Split<5>, R>>;
+constexpr Run both = run<Hybrid<DataParallel<2, R>, Pipeline<GPipe, 2, Split<3>, Split<6>>>>;
 
 Optimizer const momentum = Sgd{.learning_rate = 0.05F, .momentum = 0.9F, .nesterov = true};
 Optimizer const adam = AdamW{.learning_rate = 0.01F};
@@ -114,25 +83,48 @@ Optimizer const adagrad = own_optimizer<Host>(Adagrad{.initial_accumulator_value
 Optimizer const lion = own_optimizer<Host>(Lion{.learning_rate = 0.001F});
 Optimizer const lamb = own_optimizer<Host>(Lamb{.learning_rate = 0.01F});
 
-TEST_CASE("a resumed run has the bits of one that never stopped") {
-  using Two = DataParallel<2>;
-  check_resume<Two, Two>(momentum, 6);
-  check_resume<Two, Two>(adam, 6);
-  check_resume<Two, Two>(adam, 0);
-  check_resume<Two, Two>(adam, 4);
+struct Resumed {
+  Run writer;
+  Run reader;
+  Optimizer optimizer;
+  int batches;  ///< before the end of the writer
+};
+
+/// Whether all end with the file of @p whole, which never stopped.
+void check(Run whole, std::vector<Resumed> const& cases) {
+  test::TemporaryFolder const folder;
+  for (Resumed const& own : cases) {
+    test::Watchdog const watchdog{"resume"};
+    INFO(optimizer_name(own.optimizer) << " after " << own.batches);
+    std::string const expected = folder.file(std::string{optimizer_name(own.optimizer)});
+    if (!std::filesystem::exists(expected)) {
+      whole(own.optimizer, "", expected, 8);
+    }
+    own.writer(own.optimizer, "", folder.file("a"), own.batches);
+    own.reader(own.optimizer, folder.file("a"), folder.file("b"), 8);
+    CHECK(test::content(folder.file("b")) == test::content(expected));
+  }
 }
 
-TEST_CASE("a resumed run on another number of devices: the same bits, if reproducible") {
-  using One = SingleDevice<Microbatches<4>, Reproducible<>>;
-  using Two = DataParallel<2, Microbatches<2>, Reproducible<>>;
-  using Four = DataParallel<4, Reproducible<>>;
-  check_resume<Two, One>(momentum, 5);
-  check_resume<One, Two>(adam, 7);
-  check_resume<One, Four>(adam, 6);
-  for (Optimizer const& own : {rmsprop, adagrad, lion, lamb}) {
-    INFO(optimizer_name(own));
-    check_resume<Two, One>(own, 5);
-  }
+TEST_CASE("a resumed run has the bits of one that never stopped") {
+  check(replicas, {{replicas, replicas, momentum, 6},
+                   {replicas, replicas, adam, 6},
+                   {replicas, replicas, adam, 0},
+                   {replicas, replicas, adam, 4}});
+}
+
+TEST_CASE("a resumed run on other devices: the same bits, if reproducible") {
+  check(whole_model, {{two, whole_model, momentum, 5},
+                      {whole_model, two, adam, 7},
+                      {whole_model, four, adam, 6},
+                      {two, whole_model, rmsprop, 5},
+                      {two, whole_model, adagrad, 5},
+                      {two, whole_model, lion, 5},
+                      {two, whole_model, lamb, 5},
+                      {whole_model, stages, adam, 5},
+                      {stages, whole_model, momentum, 6},
+                      {stages, both, adam, 4},
+                      {both, stages, momentum, 7}});
 }
 
 TEST_CASE("an own optimizer's states are in the checkpoint by their names, and begin as it says") {
@@ -161,17 +153,8 @@ TEST_CASE("an own optimizer's states are in the checkpoint by their names, and b
   CHECK(counted(RMSprop{}) == 3 * counted(Lion{}));
 }
 
-TEST_CASE("a run of one device resumed on a pipeline, and back: the same bits, if reproducible") {
-  using One = SingleDevice<Microbatches<4>, Reproducible<>>;
-  using Two = Pipeline<OneFOneB, 4, Split<4>, Split<5>, Reproducible<>>;
-  using Four = Hybrid<DataParallel<2, Reproducible<>>, Pipeline<GPipe, 2, Split<3>, Split<6>>>;
-  check_resume<One, Two>(adam, 5);
-  check_resume<Two, One>(momentum, 6);
-  check_resume<Two, Four>(adam, 4);
-  check_resume<Four, Two>(momentum, 7);
-}
-
-using One = Tiny<SingleDevice<>>;
+using One = Trainer<test::PlainNet, SingleDevice<>, Host>;
+auto const data = test::dataset(One::input, 3, samples);
 
 /// Two loops, and two datasets in turn in the second: epochs 0 to 5 of the run.
 template <class D>
@@ -188,7 +171,6 @@ std::vector<std::int64_t> train_in_loops(One& trainer, D const& a, D const& b) {
 }
 
 TEST_CASE("each call trains, in a second loop, too, and as the next epoch of the run") {
-  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
   One loops{options(momentum)};
   CHECK(train_in_loops(loops, data, data) == std::vector<std::int64_t>(6, 4));
   CHECK(loops.position().epoch == 6);
@@ -210,12 +192,11 @@ TEST_CASE("each call trains, in a second loop, too, and as the next epoch of the
 
 TEST_CASE("a program of several loops resumes where it was") {
   test::TemporaryFolder const folder;
-  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
   One whole{options(adam)};
   train_in_loops(whole, data, data);
   for (int const batches : {0, 3, 8, 13, 18, 23, 24}) {
     One stopped{options(adam)};
-    Interrupted const some{batches / 4 * samples + batches % 4 * 8};
+    Interrupted const some{data, batches / 4 * samples + batches % 4 * 8};
     static_cast<void>(test::message<std::runtime_error>([&] {
       train_in_loops(stopped, some, some);
       throw std::runtime_error{""};
@@ -232,7 +213,6 @@ TEST_CASE("a program of several loops resumes where it was") {
 }
 
 TEST_CASE("a second loop goes on with the epoch that a watcher has stopped") {
-  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
   One trainer{options(momentum)};
   trainer.train(data, 0);
   trainer.train(data, 1, [](StepReport const& report) {
@@ -248,7 +228,6 @@ TEST_CASE("a second loop goes on with the epoch that a watcher has stopped") {
 }
 
 TEST_CASE("epochs that are none are refused") {
-  auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
   One trainer{options(momentum)};
   for (std::int64_t const epoch : {std::int64_t{-1}, std::int64_t{1} << 32}) {
     CHECK(test::message<ContractError>([&] { trainer.train(data, epoch); }) ==

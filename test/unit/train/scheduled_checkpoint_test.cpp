@@ -8,13 +8,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <limits>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -23,6 +21,7 @@
 #include <tandem/tandem.hpp>
 
 #include <compare.hpp>
+#include <interrupted.hpp>
 #include <support/temporary_folder.hpp>
 #include <support/watchdog.hpp>
 #include <tiny_network.hpp>
@@ -93,25 +92,6 @@ TEST_CASE("train() saves by itself, the newest stay, and no bit of the training 
   }
 }
 
-/// Data whose reader fails after a number of samples.
-class Interrupted {
- public:
-  using Target = std::int32_t;
-  explicit Interrupted(std::int64_t reads) : left_{reads} {}
-  void read(std::int64_t index, std::span<float> x, std::span<Target> y) const {
-    if (left_.fetch_sub(1) <= 0) {
-      throw std::runtime_error{"interrupted"};
-    }
-    data.read(index, x, y);
-  }
-  [[nodiscard]] static std::int64_t size() { return data.size(); }
-  [[nodiscard]] static Shape shape() { return data.shape(); }
-  [[nodiscard]] static int targets() { return data.targets(); }
-
- private:
-  mutable std::atomic<std::int64_t> left_;
-};
-
 TEST_CASE("a run that ends goes on from its newest checkpoint to the bits of one that does not") {
   test::Watchdog const watchdog{"resume of a schedule"};
   T whole{options()};
@@ -122,7 +102,7 @@ TEST_CASE("a run that ends goes on from its newest checkpoint to the bits of one
     {
       T stopped{options(when)};
       CHECK(stopped.resume().empty());
-      Interrupted const some{samples + 3 * 8};  // the 8th batch does not come
+      test::Interrupted const some{data, samples + 3 * 8};  // the 8th batch does not come
       CHECK(test::message<std::runtime_error>([&] {
               for (auto epoch : epochs(3)) {
                 stopped.train(some, epoch);
