@@ -27,6 +27,8 @@ auto const data = test::dataset(image_shape(3, 8, 8), 5, samples);
 template <class S>
 using Tiny = Trainer<test::TinyNet, S, Host>;
 
+using Uneven = DataParallel<3, Weighted<1, 0, 2>>;
+
 TrainerOptions options(int batch) {
   return {.batch = batch, .optimizer = Sgd{.learning_rate = 0.1F}, .threads_per_device = 1};
 }
@@ -82,7 +84,45 @@ TEST_CASE("evaluation and prediction do not depend on strategy and batch size") 
   check_equal<SingleDevice<>>(weights, 40, result, outputs);
   check_equal<DataParallel<2>>(weights, 8, result, outputs);
   check_equal<DataParallel<2>>(weights, 2, result, outputs);  // in the end a rank without samples
-  check_equal<DataParallel<3, Weighted<1, 0, 2>>>(weights, 7, result, outputs);
+  check_equal<Uneven>(weights, 7, result, outputs);
+}
+
+/// What a trainer answers before a step and behind the next: training goes on as if nothing had
+/// been asked.
+struct Answers {
+  std::vector<float> before{};
+  std::vector<double> numbers{};
+  std::vector<float> after{};
+  bool operator==(Answers const&) const = default;
+};
+
+template <class S>
+Answers answers() {
+  test::Watchdog const watchdog{"evaluation of a model that is cut"};
+  Tiny<S> trainer{options(13)};  // batches of 13, 13 and 3: fewer samples than microbatches
+  test::Samples<float> const batch{trainer.input, 5, 13};
+  trainer.step(batch.x, batch.y);  // statistics of batch norm
+  Answers own{.before = trainer.predict(data)};
+  Evaluation const result = trainer.evaluate(data);
+  own.numbers = {result.loss, result.accuracy, static_cast<double>(result.samples)};
+  trainer.step(batch.x, batch.y);
+  own.after = trainer.predict(data);
+  return own;
+}
+
+using R = Reproducible<>;
+using InTwoDirections = Pipeline<Chimera, 4, Split<4>, Split<5>, R>;
+
+TEST_CASE("a model that is cut answers as one device with the same microbatches, bit for bit") {
+  Answers const one = answers<SingleDevice<Microbatches<4>, R>>();
+  REQUIRE(one.before.size() == 5 * samples);
+  CHECK(one.after != one.before);
+  CHECK((answers<Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<2>, Split<3>, R>>() == one));
+  CHECK((answers<Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>, R,
+                          Checkpoint<Boundaries>>>() == one));
+  CHECK((answers<InTwoDirections>() == one));
+  CHECK((answers<Hybrid<DataParallel<2, R>, Pipeline<ZeroBubbleH1, 2, Split<4>, Split<5>>>>() ==
+         one));
 }
 
 TEST_CASE("evaluation changes nothing, and training goes on as if it had not been") {
@@ -195,8 +235,8 @@ TEST_CASE("a confusion matrix counts each sample by its largest output") {
 TEST_CASE("the confusion of a data set is that of its outputs, whatever the strategy") {
   test::Watchdog const watchdog{"confusion"};
   Tiny<SingleDevice<>> one{options(8)};
-  Tiny<DataParallel<3>> three{options(10)};  // batches of 10, 10 and 9 samples
-  Tiny<Pipeline<OneFOneB, 2, Split<3>, Split<6>>> cut{options(7)};
+  Tiny<Uneven> three{options(10)};  // batches of 10, 10 and 9 samples
+  Tiny<InTwoDirections> cut{options(7)};
   Confusion wanted{5};
   std::vector<float> const outputs = one.predict(data);
   for (std::int64_t s = 0; s < samples; ++s) {
@@ -215,7 +255,7 @@ TEST_CASE("the confusion of a data set is that of its outputs, whatever the stra
 
 TEST_CASE("ranks add up what each has, as processes do") {
   test::Watchdog const watchdog{"adding up"};
-  Tiny<DataParallel<3>> trainer{options(6)};
+  Tiny<Uneven> trainer{options(6)};
   std::vector<std::vector<double>> numbers;
   for (int rank = 0; rank < 3; ++rank) {
     numbers.push_back({rank + 1.0, 0x1p52 * (rank == 1), 10.0 * rank});
