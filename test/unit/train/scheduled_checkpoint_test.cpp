@@ -225,6 +225,12 @@ TEST_CASE("options of checkpoints that are out of range are refused") {
       "every_seconds must be 0"));
   CHECK(test::contains(refusal({.folder = "x", .keep = 0}), "keep must be 1 or more"));
   CHECK(test::contains(refusal({.every_steps = 5}), "give checkpoints.folder"));
+  Checkpoints grown{.every_steps = 5};
+  grown.folder.push_back('x');
+  CHECK(test::contains(refusal(grown), "a whole path"));
+  grown.folder = "";
+  CHECK((grown.folder += "x") == "x");
+  CHECK((grown.folder.begin_writing() != nullptr));
   T trainer{options()};
   CHECK(test::message<ContractError>([&] { trainer.resume(); }) ==
         "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");

@@ -167,8 +167,9 @@ class CheckpointSaver {
     told_ = false;
     detail::CheckpointPeers const own = peers(workers);
     auto const states = states_of(workers, position.streams, own.processes);
-    writer_.begin(options_.checkpoints.folder, contents_of(workers, position, states),
-                  options_.checkpoints.keep, own);
+    options_.checkpoints.folder.begin_writing()(writer_, options_.checkpoints.folder,
+                                                contents_of(workers, position, states),
+                                                options_.checkpoints.keep, own);
   }
 
   /// Writes one into @p folder now. All processes call it; it is complete when one returns.
