@@ -34,6 +34,7 @@ template <class Stream>
 class OneRankTransport {
  public:
   using Communicator = BasicSelfCommunicator<Stream>;
+  static constexpr bool one_process = true;
 
   /// @throws ContractError  there are several processes, the time-out is not positive, or a group
   /// has another rank than rank 0

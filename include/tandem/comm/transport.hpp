@@ -40,6 +40,8 @@ namespace tandem {
 ///           ranks with work do not return after another process has failed it ends this one.
 /// begin_work(): where it has it, that the ranks here begin what the ranks of all processes do
 ///           together, so that each process begins as many; by the same thread.
+/// one_process: where it has it and it is true, a world of several processes is refused, and a
+///           program has no code for one.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.
@@ -58,6 +60,11 @@ concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptio
   { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
   transport.abort(rank, reason);
   transport.poll(rank, waited);
+};
+
+template <class T>
+inline constexpr bool in_one_process = requires {
+  requires T::one_process;
 };
 
 }  // namespace tandem

@@ -10,6 +10,7 @@
 /// set are not compared, only their number.
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -67,6 +68,38 @@ class Statements {
 
  private:
   std::vector<std::pair<std::string, std::string>> list_;
+};
+
+/// Numbers and their names, of a call. They become text only where processes meet, so that a
+/// program of one process compiles no more than this.
+class CallNumbers {
+ public:
+  struct Number {
+    char const* name = nullptr;
+    bool whole = false;
+    std::int64_t integer = 0;
+    double number = 0.0;
+  };
+
+  template <class T>
+  CallNumbers& add(char const* name, T value) {
+    constexpr bool whole = std::is_integral_v<T>;
+    list_[count_++] = {name, whole, static_cast<std::int64_t>(whole ? value : T{}),
+                       static_cast<double>(value)};
+    return *this;
+  }
+  [[nodiscard]] Statements statements() const {
+    Statements all;
+    for (Number const& own : std::span{list_}.first(count_)) {
+      all.add(own.name,
+              own.whole ? Statements::text_of(own.integer) : Statements::text_of(own.number));
+    }
+    return all;
+  }
+
+ private:
+  std::array<Number, 6> list_{};
+  std::size_t count_ = 0;
 };
 
 /// "process 3", "processes 1 and 3", "processes 1, 3 and 12 more"
@@ -131,10 +164,10 @@ void agree_on_options(Workers& workers, TrainerOptions const& options) {
 /// All processes make the same call. @param call  "evaluate()"
 template <class Workers>
 void agree_on_call(Workers& workers, World const& world, char const* call,
-                   detail::Statements const& what = {}) {
+                   detail::CallNumbers const& what = {}) {
   if (world.processes > 1) {
     detail::Statements all;
-    all.add("the call of the trainer", call).add(std::string{call} + ": ", what);
+    all.add("the call of the trainer", call).add(std::string{call} + ": ", what.statements());
     agree(workers, world, all,
           "; let all processes make the same calls in the same order, on data sets of one size: "
           "only printing is for one of them");

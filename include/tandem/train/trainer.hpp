@@ -344,7 +344,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
     ImportedTable const table = table_for<ProgramType>(options);
     auto workers = std::make_unique<Workers>(make_rank_options<ProgramType>(options, table),
                                              stall_limit(options), options.world);
-    agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
+    if constexpr (!in_one_process<typename Workers::TransportType>) {
+      agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
+    }
     return workers;
   }
 

@@ -222,10 +222,10 @@ class TrainerCore {
   StepResult forward(StepType const& batch);
 
   // All processes make this call, of the same things: what they differ in is said before it begins.
-  void meet(char const* call, detail::Statements const& what = {}) const {
-    agree_on_call(*workers_, options_.world, call, what);
+  void meet(char const* call, detail::CallNumbers const& what = {}) const {
+    workers_->meet(options_.world, call, what);
   }
-  static detail::Statements of_data(std::int64_t size, WhichModel which);
+  static detail::CallNumbers of_data(std::int64_t size, WhichModel which);
   // At the 1st, 2nd, 4th, ... of the program's own steps, and each 256th: a meeting takes time.
   void meet_at_some_steps(std::size_t numbers);
 
@@ -255,7 +255,7 @@ class TrainerCore {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
-  [[nodiscard]] detail::Statements where() const;
+  [[nodiscard]] detail::CallNumbers where() const;
 
   [[nodiscard]] Replicas<StepType> replicas() const { return Replicas<StepType>{*workers_}; }
 
@@ -525,10 +525,10 @@ StepResult TrainerCore<StepType>::forward(StepType const& batch) {
 }
 
 template <class StepType>
-detail::Statements TrainerCore<StepType>::of_data(std::int64_t size, WhichModel which) {
-  detail::Statements all;
-  all.add("the number of samples", size).add("the number of the model", static_cast<int>(which));
-  return all;
+detail::CallNumbers TrainerCore<StepType>::of_data(std::int64_t size, WhichModel which) {
+  return detail::CallNumbers{}
+      .add("the number of samples", size)
+      .add("the number of the model", static_cast<int>(which));
 }
 
 template <class StepType>
@@ -549,12 +549,11 @@ void TrainerCore<StepType>::take_loss_scale() {
 }
 
 template <class StepType>
-detail::Statements TrainerCore<StepType>::where() const {
-  detail::Statements all;
-  all.add("the number of steps done", position_.step);
-  all.add("the number of epochs done", position_.epoch);
-  all.add("the number of samples done of the epoch", position_.position);
-  return all;
+detail::CallNumbers TrainerCore<StepType>::where() const {
+  return detail::CallNumbers{}
+      .add("the number of steps done", position_.step)
+      .add("the number of epochs done", position_.epoch)
+      .add("the number of samples done of the epoch", position_.position);
 }
 
 }  // namespace tandem

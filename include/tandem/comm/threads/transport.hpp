@@ -31,6 +31,7 @@ namespace detail {
 class ThreadsRanks {
  public:
   using Communicator = ThreadsCommunicator;
+  static constexpr bool one_process = true;
 
   TANDEM_ONCE ThreadsRanks(int ranks, TransportOptions const& options);
   TANDEM_NOINLINE ~ThreadsRanks() = default;

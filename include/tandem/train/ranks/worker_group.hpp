@@ -23,6 +23,7 @@
 #include <tandem/data/loader_options.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
+#include <tandem/train/agreement.hpp>
 #include <tandem/train/checkpoint/elsewhere.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
 #include <tandem/train/options/batch_check.hpp>
@@ -57,10 +58,13 @@ class WorkerGroup {
   using RankType = RankInterface<Batch>;
   /// Makes the rank of these options.
   using MakeRank = std::unique_ptr<RankType> (*)(GroupTransport&, Mesh const&, RankOptions const&);
+  /// Compares a call, and its numbers, with those of the other processes.
+  using Meet = void (*)(WorkerGroup&, World const&, char const* call, detail::CallNumbers const&);
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
+  /// @param compare  null: the transport has one process
   TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                          std::unique_ptr<GroupTransport> transport, MakeRank make);
+                          std::unique_ptr<GroupTransport> transport, MakeRank make, Meet compare);
 
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
@@ -163,6 +167,18 @@ class WorkerGroup {
     return parameter_name(facts_.network, parameter);
   }
 
+  /// All processes make this call: what they differ in is said before it begins.
+  void meet(World const& world, char const* call, detail::CallNumbers const& what) {
+    if (meet_ != nullptr) {
+      meet_(*this, world, call, what);
+    }
+  }
+  /// A Meet of several processes.
+  TANDEM_COLD static void agree(WorkerGroup& own, World const& world, char const* call,
+                                detail::CallNumbers const& what) {
+    agree_on_call(own, world, call, what);
+  }
+
   /// What all processes are about to throw is no failure of one of them, which a transport would
   /// tell the others, who may not have come so far.
   void leave_in_order() { transport_.leave_in_order(); }
@@ -239,6 +255,7 @@ class WorkerGroup {
   }
 
   ProgramFacts const& facts_;
+  Meet meet_;
   StallLimit limit_;
   Batching batching_;
   Mesh mesh_;
@@ -261,8 +278,10 @@ class WorkerGroup {
 
 template <class BatchType>
 WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                                    std::unique_ptr<GroupTransport> transport, MakeRank make)
+                                    std::unique_ptr<GroupTransport> transport, MakeRank make,
+                                    Meet compare)
     : facts_{group.facts},
+      meet_{compare},
       limit_{group.limit},
       batching_{group.batching},
       mesh_{group.mesh},

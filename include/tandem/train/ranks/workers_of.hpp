@@ -111,7 +111,16 @@ class WorkersOf
                 limit, world,
                 RankGroups{group_facts<Program>, Program::mesh_of(batching.replicas)}.list(),
                 Program::mesh_of(batching.replicas).size())),
-            make_rank} {}
+            make_rank,
+            meet()} {}
+
+  static constexpr typename Group::Meet meet() {
+    if constexpr (in_one_process<TransportType>) {
+      return nullptr;
+    } else {
+      return &Group::agree;
+    }
+  }
 
   // Its type depends on which device of its replica it is.
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
