@@ -167,18 +167,13 @@ class GradientReduction {
                                    Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
-  /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
-  /// on.
+  /// Likewise to be awaited. @param pass  RankEnds::PassOn
+  template <class PassOn>
   TANDEM_NOINLINE void pass_on(Device& device, std::span<double> data, int from,
-                               std::span<int const> to) {
+                               std::span<int const> to, PassOn pass) {
     Label const label{"tensors"};
     detail::queue_collective(device, *tracer_, label, summed_, [&] {
-      if (from >= 0) {
-        communicator_.receive(data, from, device.communication, label);
-      }
-      for (int const peer : to) {
-        communicator_.send(std::span<double const>{data}, peer, device.communication, label);
-      }
+      pass(communicator_, data, from, to, device.communication, label);
     });
   }
   void await_sums(Device& device) { device.await_on(device.communication, summed_); }

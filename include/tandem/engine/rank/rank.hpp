@@ -159,21 +159,19 @@ class Rank final : public RankInterface<BatchType> {
     sums.get(parts_.device, numbers);
   }
   TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
-    if constexpr (SendsAndReceives<typename Core::Communicator, double>) {
-      if (!several_ranks()) {
-        return;
-      }
-      StepSums<typename Core::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
-      begin({}, {}, false);
-      bytes.put(parts_.device, numbers);
-      parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
-      parts_.gradients.await_sums(parts_.device);
-      parts_.sums.clear(parts_.device);
-      parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
-      slot_.feed.end(parts_.device);
-      collect();
-      bytes.get(parts_.device, numbers);
+    if (parts_.pass_on == nullptr || !several_ranks()) {
+      return;
     }
+    StepSums<typename Core::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
+    begin({}, {}, false);
+    bytes.put(parts_.device, numbers);
+    parts_.gradients.pass_on(parts_.device, bytes.all(), from, to, parts_.pass_on);
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.clear(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+    slot_.feed.end(parts_.device);
+    collect();
+    bytes.get(parts_.device, numbers);
   }
   void reset_states() override {
     if (parts_.states) {

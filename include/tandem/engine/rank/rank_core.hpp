@@ -52,9 +52,14 @@ namespace tandem {
 /// How a rank gets its ends of RankGroups.
 template <class Communicator>
 struct RankEnds {
+  /// Receives numbers from a rank of the group, unless that is -1, and sends them to others.
+  using PassOn = void (*)(Communicator&, std::span<double>, int from, std::span<int const> to,
+                          typename Communicator::Stream&, Label);
+
   std::function<Communicator(int)> connect;  ///< the rank's end of a group
   RankGroups groups;
   int rank;
+  PassOn pass_on = nullptr;  ///< null: there is one process, or the communicator sends no doubles
 
   /// The rank's ends of the groups over which each local stage's gradients are summed.
   [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages(
@@ -171,6 +176,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         ties{make_part<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1},
+        pass_on{ends.pass_on},
         more{links || shares || states || chunks || tables.reads_two} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch;
@@ -430,6 +436,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   RankPart<Links> links;
   RankPart<Ties> ties;
   StepSums<Backend> sums;
+  typename Ends::PassOn pass_on;
   bool more;  // a pass begins with more than the input of the rank's microbatch
 
  private:

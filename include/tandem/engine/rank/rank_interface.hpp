@@ -52,7 +52,8 @@ class RankInterface {
   /// the sums are exact.
   virtual void add_up(std::span<double> /*numbers*/) {}
   /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
-  /// which call it likewise. Does nothing where the communicator sends no doubles.
+  /// which call it likewise. Does nothing in one process, or where the communicator sends no
+  /// doubles.
   virtual void pass_on(std::span<double> /*numbers*/, int /*from*/, std::span<int const> /*to*/) {}
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.

@@ -36,7 +36,7 @@ struct ProgramFacts {
   bool has_pieces = false;      ///< ranks have parts of states, gradients or parameters
   bool cuts_weights = false;    ///< of parameters, too
   bool two_models = false;      ///< that may differ, under names of their own
-  bool passes_on = false;       ///< the ranks' communicators send doubles
+  bool passes_on = false;       ///< there may be several processes, and communicators send doubles
   bool captured_beside = true;  ///< they can be recorded while others of the process work
 
   /// The rank that has the result of a microbatch, counted over all replicas.

@@ -6,9 +6,11 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <type_traits>
 #include <utility>
 
+#include <tandem/comm/operation.hpp>
 #include <tandem/comm/transport.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/stall.hpp>
@@ -88,7 +90,7 @@ class WorkersOf
       .has_pieces = Program::has_pieces,
       .cuts_weights = Program::slices > 1 || Program::sharded_parameters,
       .two_models = !Program::averaging.ends_equal(),
-      .passes_on = SendsAndReceives<Communicator, double>,
+      .passes_on = !in_one_process<TransportType> && SendsAndReceives<Communicator, double>,
       .captured_beside = is_capturable_beside_others<Communicator>};
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
@@ -122,17 +124,33 @@ class WorkersOf
     }
   }
 
+  static constexpr typename RankEnds<Communicator>::PassOn pass_on() {
+    if constexpr (program_facts.passes_on) {
+      return [](Communicator& own, std::span<double> data, int from, std::span<int const> to,
+                typename Communicator::Stream& stream, Label label) {
+        if (from >= 0) {
+          own.receive(data, from, stream, label);
+        }
+        for (int const peer : to) {
+          own.send(std::span<double const>{data}, peer, stream, label);
+        }
+      };
+    } else {
+      return nullptr;
+    }
+  }
+
   // Its type depends on which device of its replica it is.
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
     auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-    RankEnds<Communicator> const ends{[&](int group) {
-                                        return group == RankGroups::all
-                                                   ? own.communicator(options.rank)
-                                                   : own.communicator(options.rank, group);
-                                      },
-                                      RankGroups{group_facts<Program>, mesh}, options.rank};
+    RankEnds<Communicator> const ends{
+        [&](int group) {
+          return group == RankGroups::all ? own.communicator(options.rank)
+                                          : own.communicator(options.rank, group);
+        },
+        RankGroups{group_facts<Program>, mesh}, options.rank, pass_on()};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
