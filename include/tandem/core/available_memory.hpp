@@ -145,7 +145,7 @@ TANDEM_ONCE std::int64_t available_memory(std::string const& root) {
   std::int64_t const free = detail::number_in(root + "/proc/meminfo", "MemAvailable:");
   std::int64_t const swap = detail::number_in(root + "/proc/meminfo", "SwapFree:");
   at_most(free < 0 ? -1 : (free + (swap > 0 ? swap : 0)) * 1024);
-  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) {
+  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) TANDEM_COLD {
     char const* const path = std::strrchr(line, ':');
     std::string own = path != nullptr ? path + 1 : "/";
     own = own.substr(0, own.find('\n'));

@@ -13,7 +13,8 @@
 namespace tandem::detail {
 
 /// @param who  who needs how many and has got how many
-TANDEM_ONCE Error no_more_threads(std::string const& who, std::system_error const& error);
+TANDEM_ONCE TANDEM_COLD Error no_more_threads(std::string const& who,
+                                              std::system_error const& error);
 
 }  // namespace tandem::detail
 

@@ -34,8 +34,8 @@ struct IdxHeader {
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
 ///                    not agree with the number of bytes; @p name is for the message
-TANDEM_ONCE [[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
-                                              std::string const& name, int rank);
+TANDEM_ONCE [[nodiscard]] TANDEM_COLD IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
+                                                          std::string const& name, int rank);
 
 /// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
 /// with pixels in [0, 1], a byte divided by 255.
@@ -46,9 +46,9 @@ class IdxSplit {
   /// @param images, labels            the contents of the two files
   /// @param images_name, labels_name  for messages
   /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
-  TANDEM_ONCE IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
-                       std::string const& images_name, std::string const& labels_name,
-                       int classes = 10);
+  TANDEM_ONCE TANDEM_COLD IdxSplit(std::vector<std::uint8_t> images,
+                                   std::vector<std::uint8_t> labels, std::string const& images_name,
+                                   std::string const& labels_name, int classes = 10);
 
   /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
   TANDEM_ONCE void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const;
@@ -90,7 +90,7 @@ TANDEM_ONCE std::string hexadecimal(std::uint32_t word) {
   return text;
 }
 
-TANDEM_ONCE std::string idx_kind(std::uint32_t magic) {
+TANDEM_ONCE TANDEM_COLD std::string idx_kind(std::uint32_t magic) {
   std::string const kind = magic == 0x801          ? ", labels"
                            : magic == 0x803        ? ", images"
                            : magic >> 16 == 0x1F8B ? ", a gzip file"

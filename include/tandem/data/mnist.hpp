@@ -41,10 +41,11 @@ namespace detail {
 TANDEM_ONCE void expect_idx_folder(std::string const& folder);
 
 /// The name that a file has, with a hyphen or a dot before @p kind.
-TANDEM_ONCE std::string idx_file(std::string const& stem, std::string const& kind);
+TANDEM_ONCE TANDEM_COLD std::string idx_file(std::string const& stem, std::string const& kind);
 
 template <Inflater I>
-IdxSplit read_idx_split(std::string const& folder, std::string const& part, int classes) {
+TANDEM_COLD IdxSplit read_idx_split(std::string const& folder, std::string const& part,
+                                    int classes) {
   expect_idx_folder(folder);
   std::string const images = idx_file(folder + "/" + part + "-images", "idx3-ubyte");
   std::string const labels = idx_file(folder + "/" + part + "-labels", "idx1-ubyte");

@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/data/sample_source.hpp>
 
@@ -20,9 +21,9 @@ namespace tandem {
 /// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
 /// @param of  what the sample is counted in
 template <class In, class Target>
-std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
-                       char const* of) {
-  auto const text = [&](auto numbers, char const* what) -> std::string {
+TANDEM_COLD std::string bad_sample(std::span<In const> x, std::span<Target const> y,
+                                   std::int64_t sample, char const* of) {
+  auto const text = [&](auto numbers, char const* what) TANDEM_COLD -> std::string {
     if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
       auto const bad =
           std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
@@ -39,7 +40,8 @@ std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::in
 
 /// The same of the first of @p samples that is so.
 template <class In, class Target>
-std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
+TANDEM_COLD std::string bad_sample_of(std::span<In const> x, std::span<Target const> y,
+                                      std::size_t samples) {
   std::string found;
   for (std::size_t s = 0; s < samples && found.empty(); ++s) {
     auto const part = [&](auto all) {
@@ -54,7 +56,8 @@ std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std:
 /// more, and named by their index in the dataset; "" where that fails.
 /// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
 template <class In, class Target>
-std::string bad_sample_of(SampleSource<In, Target> const& data, LoaderOptions const& options) {
+TANDEM_COLD std::string bad_sample_of(SampleSource<In, Target> const& data,
+                                      LoaderOptions const& options) {
   if constexpr (std::floating_point<In> || std::floating_point<Target>) {
     try {
       EpochOrder const order = data.order(options);

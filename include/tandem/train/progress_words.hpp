@@ -29,7 +29,7 @@ namespace tandem {
 class ProgressWords {
  public:
   /// @param transport  outlives this
-  TANDEM_ONCE explicit ProgressWords(GroupTransport& transport);
+  TANDEM_ONCE TANDEM_COLD explicit ProgressWords(GroupTransport& transport);
 
   ProgressWords(ProgressWords const&) = delete;
   ProgressWords& operator=(ProgressWords const&) = delete;

@@ -48,13 +48,13 @@ class MpiGroup;
 class ThreadsGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
-  TANDEM_ONCE explicit ThreadsGroup(int ranks, ThreadsOptions options = {});
+  TANDEM_ONCE TANDEM_COLD explicit ThreadsGroup(int ranks, ThreadsOptions options = {});
 
   /// Some of the ranks of @p all, as a group of their own: messages name them as @p all does, a
   /// failure of one group is one of the other, and what a rank notes in progress() is the same.
   /// @param all  outlives this, and is no such group itself
   /// @throws ContractError  the set is empty, or names a rank twice or one that there is not
-  TANDEM_ONCE ThreadsGroup(ThreadsGroup& all, RankSet const& set);
+  TANDEM_ONCE TANDEM_COLD ThreadsGroup(ThreadsGroup& all, RankSet const& set);
 
   ThreadsGroup(ThreadsGroup const&) = delete;
   ThreadsGroup& operator=(ThreadsGroup const&) = delete;

@@ -33,8 +33,8 @@ class ThreadsRanks {
   using Communicator = ThreadsCommunicator;
   static constexpr bool one_process = true;
 
-  TANDEM_ONCE ThreadsRanks(int ranks, TransportOptions const& options);
-  TANDEM_NOINLINE ~ThreadsRanks() = default;
+  TANDEM_ONCE TANDEM_COLD ThreadsRanks(int ranks, TransportOptions const& options);
+  TANDEM_COLD ~ThreadsRanks() = default;
   ThreadsRanks(ThreadsRanks const&) = delete;
   ThreadsRanks& operator=(ThreadsRanks const&) = delete;
 

@@ -57,7 +57,7 @@ class RankGroups {
   /// @param mesh  of all ranks
   RankGroups(GroupFacts const& facts, Mesh const& mesh) : facts_{facts}, mesh_{mesh} {}
 
-  TANDEM_ONCE std::vector<RankSet> list() const;
+  TANDEM_ONCE TANDEM_COLD std::vector<RankSet> list() const;
 
   /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
   /// for none.

@@ -148,9 +148,9 @@ inline constexpr OpTypes<Backend> op_types{
 
 /// What the ops of all nodes are prepared for; @p inputs has the shapes of the graph's edges.
 /// @param batch  samples in the largest microbatch
-TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
-                                           std::vector<Shape> const& inputs, int batch, int threads,
-                                           Slice const& slice);
+TANDEM_ONCE TANDEM_COLD std::vector<OpSetup> op_setups(DeviceTables const& tables,
+                                                       std::vector<Shape> const& inputs, int batch,
+                                                       int threads, Slice const& slice);
 
 /// Prepares the ops of all nodes.
 /// @param slice  of layers that several ranks share, the rank's

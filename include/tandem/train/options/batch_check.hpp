@@ -116,8 +116,8 @@ struct InputsFit {
 /// @param data    a dataset's
 /// @param wanted  what a network takes, and its loss wants
 /// @throws ContractError  they are not the same
-TANDEM_ONCE void check_samples(SampleShapes const& data, SampleShapes const& wanted,
-                               Shape const& output);
+TANDEM_ONCE TANDEM_COLD void check_samples(SampleShapes const& data, SampleShapes const& wanted,
+                                           Shape const& output);
 
 /// What a batch of sequences is besides its numbers.
 struct Sequences {
