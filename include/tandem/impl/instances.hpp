@@ -113,17 +113,15 @@
   TANDEM_INSTANCE_OF(host::update<T, AverageUpdate<T, 2>>)
 
 // Tensors of a checkpoint and sums over ranks, by the type of weights.
-#define TANDEM_WEIGHTS_OF(P)                            \
-  TANDEM_INSTANCE_OF(detail::all_checkpoint_tensors<P>) \
-  TANDEM_INSTANCE_OF(detail::checkpoint_tensors<P>)     \
-  TANDEM_INSTANCE_OF(detail::average_tensors<P>)        \
-  TANDEM_INSTANCE_OF(detail::named_parameters<P>)       \
-  TANDEM_INSTANCE_OF(read_parameters<P>)                \
-  TANDEM_INSTANCE_OF(detail::read_model<P>)             \
-  TANDEM_INSTANCE_OF(detail::take_plan<P>)              \
-  TANDEM_INSTANCE class ParametersElsewhere<P>;         \
-  TANDEM_INSTANCE struct LoadedCheckpoint<P>;           \
-  TANDEM_INSTANCE_OF(initialize<P>)                     \
+#define TANDEM_WEIGHTS_OF(P)                      \
+  TANDEM_INSTANCE_OF(detail::saved_model<P>)      \
+  TANDEM_INSTANCE_OF(detail::named_parameters<P>) \
+  TANDEM_INSTANCE_OF(read_parameters<P>)          \
+  TANDEM_INSTANCE_OF(detail::read_model<P>)       \
+  TANDEM_INSTANCE_OF(detail::take_plan<P>)        \
+  TANDEM_INSTANCE class ParametersElsewhere<P>;   \
+  TANDEM_INSTANCE struct LoadedCheckpoint<P>;     \
+  TANDEM_INSTANCE_OF(initialize<P>)               \
   TANDEM_INSTANCE_OF(reduce_in_tree<P, Sum>)
 
 // A device's memory, by the types of an element and of weights.
@@ -197,13 +195,13 @@
   TANDEM_RANK_OF(ThreadsCommunicator, K, P, std::int32_t)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
-#define TANDEM_STEPS_OF(...)                          \
-  TANDEM_INSTANCE class StepStream<__VA_ARGS__>;      \
-  TANDEM_INSTANCE class WorkerGroup<__VA_ARGS__>;     \
-  TANDEM_INSTANCE class Replicas<__VA_ARGS__>;        \
-  TANDEM_INSTANCE class StepQueue<__VA_ARGS__>;       \
-  TANDEM_INSTANCE class CheckpointSaver<__VA_ARGS__>; \
-  TANDEM_INSTANCE class EpochLoop<__VA_ARGS__>;       \
+#define TANDEM_STEPS_OF(...)                       \
+  TANDEM_INSTANCE class StepStream<__VA_ARGS__>;   \
+  TANDEM_INSTANCE class WorkerGroup<__VA_ARGS__>;  \
+  TANDEM_INSTANCE class Replicas<__VA_ARGS__>;     \
+  TANDEM_INSTANCE class StepQueue<__VA_ARGS__>;    \
+  TANDEM_INSTANCE class SavedWorkers<__VA_ARGS__>; \
+  TANDEM_INSTANCE class EpochLoop<__VA_ARGS__>;    \
   TANDEM_INSTANCE class TrainerCore<__VA_ARGS__>;
 
 namespace tandem {

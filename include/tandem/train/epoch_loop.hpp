@@ -41,7 +41,7 @@ class EpochLoop {
 
   EpochLoop(StepFacts<StepType> const& facts, Workers& workers, TrainerOptions const& options,
             TrainingPosition& position, EpochCursor& cursor, StepQueue<StepType>& queue,
-            CheckpointSaver<StepType>& saver)
+            CheckpointSaver& saver)
       : facts_{facts},
         workers_{workers},
         options_{options},
@@ -110,7 +110,7 @@ class EpochLoop {
   TrainingPosition& position_;
   EpochCursor& cursor_;
   StepQueue<StepType>& queue_;
-  CheckpointSaver<StepType>& saver_;
+  CheckpointSaver& saver_;
 };
 
 template <class StepType>
@@ -180,7 +180,8 @@ EpochResult EpochLoop<StepType>::run(Data& data, Epoch epoch, Progress const& pr
         while (!queue_.empty()) {
           collect();
         }
-        saver_.obey(workers_, position_);
+        SavedWorkers<StepType> ranks{workers_};
+        options_.checkpoints.folder.obey()(saver_, ranks, position_);
       }
     }
   }

@@ -274,7 +274,7 @@ class TrainerCore {
   std::int64_t own_steps_ = 0;  // of several processes
   mutable OneCall one_call_;
   StepQueue<StepType> queue_{workers_->facts().steps_in_flight};
-  mutable CheckpointSaver<StepType> saver_{options_};
+  mutable CheckpointSaver saver_{options_};
 };
 
 template <class StepType>
@@ -316,7 +316,8 @@ template <class StepType>
 std::string TrainerCore<StepType>::save_in(std::string const& folder, NonFinite non_finite) const {
   auto const call = one_call_.begin("save_in()");
   meet("save_in()", where());
-  return saver_.save_in(folder, *workers_, position_, non_finite);
+  SavedWorkers<StepType> ranks{*workers_};
+  return saver_.save_in(folder, ranks, position_, non_finite);
 }
 
 template <class StepType>
@@ -363,7 +364,8 @@ std::string TrainerCore<StepType>::resume() {
   std::int64_t const step = [&] {
     auto const call = one_call_.begin("resume()", OneCall::trains);
     meet("resume()");
-    return saver_.newest(*workers_);
+    SavedWorkers<StepType> ranks{*workers_};
+    return saver_.newest(ranks);
   }();
   if (step < 0) {
     return {};

@@ -230,7 +230,7 @@ TEST_CASE("options of checkpoints that are out of range are refused") {
   CHECK(test::contains(refusal(grown), "a whole path"));
   grown.folder = "";
   CHECK((grown.folder += "x") == "x");
-  CHECK((grown.folder.begin_writing() != nullptr));
+  CHECK((grown.folder.obey() != nullptr));
   T trainer{options()};
   CHECK(test::message<ContractError>([&] { trainer.resume(); }) ==
         "resume(): no folder is given to look in; give TrainerOptions::checkpoints a .folder");

@@ -104,24 +104,42 @@ TensorView view_of(std::string name, Shape const& shape, std::span<T> values) {
   return {std::move(name), dtype_of<T>, extents(shape), std::as_bytes(values)};
 }
 
-// Every tensor of a checkpoint: name, shape and where its values are in memory.
+/// Parameters of whatever type, and other tensors of a checkpoint that are of it.
+struct SavedModel {
+  std::vector<NamedParameter<std::byte>> parameters{};  ///< without gradients
+  Dtype dtype = Dtype::F32;
+  std::vector<TensorView> states{};  ///< of Stateful layers
+};
+
 template <class T>
-std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
-                                           std::vector<std::string> const& state_names) {
-  std::vector<TensorView> tensors;
+TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& parameters,
+                                   std::vector<NamedState<T>> const& states = {}, int streams = 0) {
+  SavedModel model{.dtype = dtype_of<T>};
   for (NamedParameter<T> const& p : parameters) {
-    tensors.push_back(view_of(p.name, p.shape, p.value));
-  }
-  for (std::size_t s = 0; s < state_names.size(); ++s) {
-    for (NamedParameter<T> const& p : parameters) {
-      if (s < p.states.size()) {
-        tensors.push_back(
-            view_of("optimizer." + state_names[s] + "." + p.name, p.shape, p.states[s]));
-      }
+    auto& own = model.parameters.emplace_back();
+    own.name = p.name;
+    own.index = p.index;
+    own.shape = p.shape;
+    own.owner = p.owner;
+    own.value = std::as_bytes(p.value);
+    own.average = std::as_bytes(p.average);
+    for (std::span<T const> const state : p.states) {
+      own.states.push_back(std::as_bytes(state));
     }
   }
-  return tensors;
+  for (NamedState<T> const& state : states) {
+    model.states.push_back(
+        view_of(state.name, {2, {streams, state.numbers}}, std::span<T const>{state.value}));
+  }
+  return model;
 }
+
+/// Those of the parameters and of the optimizer's states.
+TANDEM_ONCE TANDEM_COLD std::vector<TensorView> checkpoint_tensors(
+    SavedModel const& model, std::vector<std::string> const& state_names);
+
+/// Those of the averages of weights, in the order of the parameters that have one.
+TANDEM_ONCE TANDEM_COLD std::vector<TensorView> average_tensors(SavedModel const& model);
 
 /// Of a parameter that several layers share, one alone.
 template <class T>
@@ -130,82 +148,23 @@ std::vector<NamedParameter<T>> each_once(std::vector<NamedParameter<T>> list) {
   return list;
 }
 
-// Those of the averages of weights, in the order of the parameters that have one.
-template <class T>
-std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& parameters) {
-  std::vector<TensorView> tensors;
-  for (NamedParameter<T> const& p : parameters) {
-    if (!p.average.empty()) {
-      tensors.push_back(view_of("average." + p.name, p.shape, p.average));
-    }
-  }
-  return tensors;
-}
-
-}  // namespace detail
-
-namespace detail {
-
 /// Views of @p position: the updates of each weight that differ from the run's steps.
-TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors);
+TANDEM_ONCE TANDEM_COLD void add_updates(TrainingPosition& position,
+                                         std::vector<TensorView>& tensors);
 
 /// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
 /// them.
-template <class T>
-std::vector<TensorView> all_checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
-                                               std::vector<std::string> const& state_names,
-                                               TrainingPosition& position,
-                                               std::vector<NamedState<T>> const& states) {
-  auto const once = each_once(parameters);
-  std::vector<TensorView> tensors = checkpoint_tensors(once, state_names);
-  for (TensorView const& tensor : average_tensors(once)) {
-    tensors.push_back(tensor);
-  }
-  for (NamedState<T> const& state : states) {
-    tensors.push_back(view_of(state.name, {2, {position.streams, state.numbers}},
-                              std::span<T const>{state.value}));
-  }
-  for (PositionField const& field : position_fields) {
-    tensors.push_back(
-        view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
-  }
-  add_updates(position, tensors);
-  if (position.has_learning_rate()) {
-    tensors.push_back(view_of(learning_rate_field, vector_shape(1),
-                              std::span<double>{&position.learning_rate, 1}));
-  }
-  if (std::ranges::any_of(position.plateaus, [](auto const& own) { return own.step >= 0.0; })) {
-    tensors.push_back(view_of_plateaus(position.plateaus));
-  }
-  if (position.scaling.on()) {
-    tensors.push_back(
-        view_of(loss_scale_field, vector_shape(1), std::span<float>{&position.scaling.scale, 1}));
-    for (ScalingField const& field : scaling_fields) {
-      tensors.push_back(view_of(field.name, vector_shape(1),
-                                std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
-    }
-  }
-  return tensors;
-}
+TANDEM_ONCE TANDEM_COLD std::vector<TensorView> all_checkpoint_tensors(
+    SavedModel model, std::vector<std::string> const& state_names, TrainingPosition& position);
 
 inline SafetensorsMetadata checkpoint_metadata(std::string const& optimizer) {
   return {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}};
 }
 
 /// What a checkpoint's folder has; of @p position as above.
-template <class T>
-CheckpointContents checkpoint_contents(std::vector<NamedParameter<T>> const& parameters,
-                                       std::vector<std::string> const& state_names,
-                                       TrainingPosition& position, std::string const& optimizer,
-                                       std::vector<NamedState<T>> const& states) {
-  return {.tensors = all_checkpoint_tensors(parameters, state_names, position, states),
-          .metadata = checkpoint_metadata(optimizer),
-          .about = {.step = position.step,
-                    .epoch = position.epoch,
-                    .position = position.position,
-                    .seed = static_cast<std::uint64_t>(position.seed),
-                    .optimizer = optimizer}};
-}
+TANDEM_ONCE TANDEM_COLD CheckpointContents
+checkpoint_contents(SavedModel model, std::vector<std::string> const& state_names,
+                    TrainingPosition& position, std::string const& optimizer);
 
 }  // namespace detail
 
@@ -217,7 +176,8 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
                      std::vector<NamedState<T>> const& states = {}) {
-  auto const tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states);
+  auto const tensors = detail::all_checkpoint_tensors(
+      detail::saved_model(parameters, states, position.streams), state_names, position);
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
@@ -232,7 +192,7 @@ template <class T>
 void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      NonFinite non_finite = NonFinite::refused) {
   std::vector<TensorView> const tensors =
-      detail::checkpoint_tensors(detail::each_once(parameters), {});
+      detail::checkpoint_tensors(detail::saved_model(detail::each_once(parameters)), {});
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
@@ -256,6 +216,76 @@ TANDEM_ONCE std::vector<std::int64_t> extents(Shape const& shape) {
     list.push_back(shape[axis]);
   }
   return list;
+}
+
+TANDEM_ONCE std::vector<TensorView> checkpoint_tensors(
+    SavedModel const& model, std::vector<std::string> const& state_names) {
+  std::vector<TensorView> tensors;
+  for (auto const& p : model.parameters) {
+    tensors.push_back({p.name, model.dtype, extents(p.shape), p.value});
+  }
+  for (std::size_t s = 0; s < state_names.size(); ++s) {
+    for (auto const& p : model.parameters) {
+      if (s < p.states.size()) {
+        tensors.push_back({"optimizer." + state_names[s] + "." + p.name, model.dtype,
+                           extents(p.shape), p.states[s]});
+      }
+    }
+  }
+  return tensors;
+}
+
+TANDEM_ONCE std::vector<TensorView> average_tensors(SavedModel const& model) {
+  std::vector<TensorView> tensors;
+  for (auto const& p : model.parameters) {
+    if (!p.average.empty()) {
+      tensors.push_back({"average." + p.name, model.dtype, extents(p.shape), p.average});
+    }
+  }
+  return tensors;
+}
+
+TANDEM_ONCE std::vector<TensorView> all_checkpoint_tensors(
+    SavedModel model, std::vector<std::string> const& state_names, TrainingPosition& position) {
+  model.parameters = each_once(std::move(model.parameters));
+  std::vector<TensorView> tensors = checkpoint_tensors(model, state_names);
+  std::vector<TensorView> const averages = average_tensors(model);
+  tensors.insert(tensors.end(), averages.begin(), averages.end());
+  tensors.insert(tensors.end(), model.states.begin(), model.states.end());
+  for (PositionField const& field : position_fields) {
+    tensors.push_back(
+        view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  add_updates(position, tensors);
+  if (position.has_learning_rate()) {
+    tensors.push_back(view_of(learning_rate_field, vector_shape(1),
+                              std::span<double>{&position.learning_rate, 1}));
+  }
+  if (std::ranges::any_of(position.plateaus, [](auto const& own) { return own.step >= 0.0; })) {
+    tensors.push_back(view_of_plateaus(position.plateaus));
+  }
+  if (position.scaling.on()) {
+    tensors.push_back(
+        view_of(loss_scale_field, vector_shape(1), std::span<float>{&position.scaling.scale, 1}));
+    for (ScalingField const& field : scaling_fields) {
+      tensors.push_back(view_of(field.name, vector_shape(1),
+                                std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
+    }
+  }
+  return tensors;
+}
+
+TANDEM_ONCE CheckpointContents checkpoint_contents(SavedModel model,
+                                                   std::vector<std::string> const& state_names,
+                                                   TrainingPosition& position,
+                                                   std::string const& optimizer) {
+  return {.tensors = all_checkpoint_tensors(std::move(model), state_names, position),
+          .metadata = checkpoint_metadata(optimizer),
+          .about = {.step = position.step,
+                    .epoch = position.epoch,
+                    .position = position.position,
+                    .seed = static_cast<std::uint64_t>(position.seed),
+                    .optimizer = optimizer}};
 }
 
 TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {

@@ -149,15 +149,16 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
   bool const two =
       file.find(std::string{second_model} + without_prefix(by.whole)[0].name) != nullptr;
   std::vector<TensorView> wanted =
-      checkpoint_tensors(two ? by.whole : without_prefix(by.whole), by.state_names);
+      checkpoint_tensors(saved_model(two ? by.whole : without_prefix(by.whole)), by.state_names);
   bool const mean = two && by.whole.back().copy == 0;
   if (mean) {
-    for (TensorView const& tensor : checkpoint_tensors(as_second(by.whole), by.state_names)) {
+    for (TensorView const& tensor :
+         checkpoint_tensors(saved_model(as_second(by.whole)), by.state_names)) {
       wanted.push_back(tensor);
     }
   }
   bool const averages = has_averages(file);
-  std::vector<TensorView> const averaged = average_tensors(by.whole);
+  std::vector<TensorView> const averaged = average_tensors(saved_model(by.whole));
   if (averages && averaged.empty()) {
     throw FileError{path,
                     "it has averages of weights, but this trainer keeps none; give "
@@ -182,15 +183,16 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
   for (auto const& rank : ranks) {
     std::vector<CheckpointCopy>& copies = plan.of_ranks.emplace_back();
     std::vector<TensorView> const own =
-        checkpoint_tensors(two ? rank : without_prefix(rank), by.state_names);
+        checkpoint_tensors(saved_model(two ? rank : without_prefix(rank)), by.state_names);
     std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? checkpoint_tensors(as_second(rank), by.state_names) : std::vector<TensorView>{};
+        mean ? checkpoint_tensors(saved_model(as_second(rank)), by.state_names)
+             : std::vector<TensorView>{};
     for (std::size_t i = 0; i < own.size(); ++i) {
       copies.push_back(
           {memory_of(own[i]), file.find(own[i].name), mean ? file.find(second[i].name) : nullptr});
     }
     if (averages) {
-      for (TensorView const& tensor : average_tensors(rank)) {
+      for (TensorView const& tensor : average_tensors(saved_model(rank))) {
         copies.push_back({memory_of(tensor), file.find(tensor.name)});
       }
     } else {

@@ -16,8 +16,12 @@
 #include <tandem/core/function_ref.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/saver.hpp>
+#include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/checkpoint/two_models.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
+#include <tandem/train/over_processes.hpp>
 #include <tandem/train/ranks/worker_group.hpp>
 
 namespace tandem {
@@ -175,6 +179,27 @@ class Replicas {
   }
 
   Workers& workers_;
+};
+
+/// @tparam Batch  StepBatch
+template <class Batch>
+class SavedWorkers final : public detail::SavedRanks {
+ public:
+  /// @param workers  outlives this
+  explicit SavedWorkers(WorkerGroup<Batch>& workers) : workers_{workers} {}
+
+  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
+  TANDEM_COLD void with_model(int streams, int processes,
+                              FunctionRef<void(detail::SavedModel const&)> f) override {
+    auto const states = states_of(workers_, streams, processes);
+    Replicas<Batch> const replicas{workers_};
+    replicas.fetch();
+    f(detail::saved_model(replicas.whole(), states, streams));
+  }
+  void leave_in_order() override { workers_.leave_in_order(); }
+
+ private:
+  WorkerGroup<Batch>& workers_;
 };
 
 }  // namespace tandem

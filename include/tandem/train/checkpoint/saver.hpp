@@ -23,16 +23,14 @@
 
 #include <tandem/core/clock.hpp>
 #include <tandem/core/config.hpp>
+#include <tandem/core/function_ref.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
 #include <tandem/train/checkpoint/folder/writer.hpp>
-#include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/signals.hpp>
-#include <tandem/train/checkpoint/states.hpp>
 #include <tandem/train/options/checkpoints.hpp>
 #include <tandem/train/options/options.hpp>
-#include <tandem/train/over_processes.hpp>
 
 namespace tandem {
 
@@ -76,13 +74,29 @@ class CheckpointSchedule {
   Time last_;
 };
 
+namespace detail {
+
+/// The ranks of a trainer for its CheckpointSaver, whatever the type of its steps is.
+class SavedRanks {
+ public:
+  SavedRanks() = default;
+  SavedRanks(SavedRanks const&) = delete;
+  SavedRanks& operator=(SavedRanks const&) = delete;
+  virtual ~SavedRanks() = default;
+
+  /// Each number becomes its sum over the processes, which all call it with as many.
+  virtual void add_up(std::span<double> numbers) = 0;
+  /// f() with what all processes have, which all call it. @param streams  TrainingPosition::streams
+  virtual void with_model(int streams, int processes, FunctionRef<void(SavedModel const&)> f) = 0;
+  /// WorkerGroup::leave_in_order()
+  virtual void leave_in_order() = 0;
+};
+
+}  // namespace detail
+
 /// Of a trainer; all processes call the same verbs behind the same steps.
-/// @tparam Batch  StepBatch
-template <class Batch>
 class CheckpointSaver {
  public:
-  using Workers = WorkerGroup<Batch>;
-
   explicit CheckpointSaver(TrainerOptions const& options)
       : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
     if (options.checkpoints.on_signals) {
@@ -134,74 +148,15 @@ class CheckpointSaver {
 
   /// Begins a checkpoint where one is due. @pre no step is queued
   /// @throws StoppedBySignal  one came, and there is a checkpoint of this step
-  TANDEM_COLD void obey(Workers& workers, TrainingPosition const& position) {
-    Wishes wishes;
-    wishes.saves = due_by_time(position.step) ? 1.0 : 0.0;
-    for (std::size_t i = 0; signals_ && i < wishes.came.size(); ++i) {
-      wishes.came[i] = signals_->came(i) ? 1.0 : 0.0;
-    }
-    if (options_.world.processes > 1 && position.step >= next_look_) {
-      agree(workers, wishes, position.step);
-    } else if (options_.world.processes > 1) {
-      wishes = {};
-    }
-    auto const came = std::find_if(wishes.came.begin(), wishes.came.end(),
-                                   [](double processes) { return processes > 0.0; });
-    bool const stops = came != wishes.came.end();
-    if (schedule_.by_steps(position.step) || wishes.saves > 0.0 ||
-        (stops && !schedule_.has(position.step))) {
-      save(workers, position);
-    }
-    if (stops) {
-      signals_->forget();
-      stop(workers, position.step,
-           detail::watched_signals[static_cast<std::size_t>(came - wishes.came.begin())]);
-    }
-  }
+  TANDEM_ONCE TANDEM_COLD void obey(detail::SavedRanks& ranks, TrainingPosition const& position);
 
   /// Begins a checkpoint. @pre no step is queued
-  TANDEM_COLD void save(Workers& workers, TrainingPosition position) {
-    schedule_.saved(position.step, std::chrono::steady_clock::now());
-    writer_.join();
-    look();
-    told_ = false;
-    detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of(workers, position.streams, own.processes);
-    options_.checkpoints.folder.begin_writing()(writer_, options_.checkpoints.folder,
-                                                contents_of(workers, position, states),
-                                                options_.checkpoints.keep, own);
-  }
+  TANDEM_ONCE TANDEM_COLD void save(detail::SavedRanks& ranks, TrainingPosition position);
 
   /// Writes one into @p folder now. All processes call it; it is complete when one returns.
   /// @returns its path
-  TANDEM_COLD std::string save_in(std::string const& folder, Workers& workers,
-                                  TrainingPosition position, NonFinite non_finite) {
-    writer_.join();  // which may be writing the checkpoint of the same step into the same folder
-    detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of(workers, position.streams, own.processes);
-    detail::CheckpointContents contents = contents_of(workers, position, states);
-    detail::take_share(contents, own);
-    std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
-    std::exception_ptr failure;
-    try {
-      detail::write_checkpoint_folder(folder, contents, non_finite, own);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    double failed = failure ? 1.0 : 0.0;
-    if (own.processes > 1) {
-      add_over_processes(workers, std::span{&failed, 1});
-    }
-    if (failure) {
-      std::rethrow_exception(failure);
-    }
-    if (failed > 0.0) {
-      throw FileError{path,
-                      "another process could not write its share of this checkpoint; its "
-                      "message says why"};
-    }
-    return path;
-  }
+  TANDEM_ONCE TANDEM_COLD std::string save_in(std::string const& folder, detail::SavedRanks& ranks,
+                                              TrainingPosition position, NonFinite non_finite);
 
   /// Waits for what is being written.
   /// @throws what the last checkpoint has failed by, if it has
@@ -215,18 +170,7 @@ class CheckpointSaver {
 
   /// The step of the newest complete checkpoint in the folder, as process 0 sees it; -1: there is
   /// none. All processes call it.
-  [[nodiscard]] std::int64_t newest(Workers& workers) {
-    writer_.join();
-    double beyond = 0.0;
-    if (options_.world.process == 0) {
-      auto const steps = detail::complete_checkpoints(options_.checkpoints.folder);
-      beyond = steps.empty() ? 0.0 : static_cast<double>(steps.back() + 1);
-    }
-    if (options_.world.processes > 1) {
-      add_over_processes(workers, std::span{&beyond, 1});
-    }
-    return static_cast<std::int64_t>(beyond) - 1;
-  }
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::int64_t newest(detail::SavedRanks& ranks);
 
   /// The trainer goes on from another step, which is that of the folder's checkpoint, or -1.
   void loaded(std::int64_t step) {
@@ -247,70 +191,13 @@ class CheckpointSaver {
   }
 
   // The same in all processes, which all call it.
-  detail::CheckpointPeers peers(Workers& workers) {
-    detail::CheckpointPeers own{
-        .process = options_.world.process,
-        .processes = options_.world.processes,
-        .run = 0,
-        .timeout = options_.timeout / 2};  // the next save waits, too, and others for it
-    if (own.processes > 1 && run_ == 0.0) {
-      using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
-      if (own.process == 0) {
-        run_ =
-            std::floor(Microseconds{std::chrono::system_clock::now().time_since_epoch()}.count());
-      }
-      add_over_processes(workers, std::span{&run_, 1});
-    }
-    own.run = static_cast<std::uint64_t>(run_) + ++saves_;
-    return own;
-  }
+  TANDEM_ONCE TANDEM_COLD detail::CheckpointPeers peers(detail::SavedRanks& ranks);
 
-  template <class States>
-  detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
-                                         States const& states) const {
-    Replicas<Batch> const replicas{workers};
-    replicas.fetch();
-    return detail::checkpoint_contents(replicas.whole(), state_names(options_.optimizer), position,
-                                       optimizer_name(options_.optimizer), states);
-  }
-
-  void agree(Workers& workers, Wishes& wishes, std::int64_t step) {
-    constexpr double every = 0.5;  // seconds
-    auto const now = std::chrono::steady_clock::now();
-    bool const leads = options_.world.process == 0;
-    double const seconds = std::chrono::duration<double>(now - last_look_).count();
-    std::int64_t const steps = step - last_look_step_;
-    std::array<double, 2 + detail::watched_signals.size()> numbers{};
-    numbers[0] = leads ? wishes.saves : 0.0;
-    numbers[1] =
-        leads ? static_cast<double>(steps_until(every, steps > 0 ? steps : 1, seconds)) : 0.0;
-    std::copy(wishes.came.begin(), wishes.came.end(), numbers.begin() + 2);
-    add_over_processes(workers, std::span<double>{numbers});
-    wishes.saves = numbers[0];
-    std::copy(numbers.begin() + 2, numbers.end(), wishes.came.begin());
-    next_look_ = step + static_cast<std::int64_t>(numbers[1]);
-    last_look_ = now;
-    last_look_step_ = step;
-  }
+  TANDEM_ONCE TANDEM_COLD void agree(detail::SavedRanks& ranks, Wishes& wishes, std::int64_t step);
 
   // No process ends before the checkpoint is complete: a launcher may end the others then.
-  [[noreturn]] TANDEM_COLD void stop(Workers& workers, std::int64_t step, int signal) {
-    writer_.join();
-    look();
-    double failed = writer_.failure() ? 1.0 : 0.0;
-    if (options_.world.processes > 1) {
-      add_over_processes(workers, std::span{&failed, 1});
-    }
-    std::string const path =
-        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
-    workers.leave_in_order();
-    throw StoppedBySignal{
-        signal, std::string{detail::name_of_signal(signal)} +
-                    " came, so training ends behind step " + std::to_string(step) +
-                    (failed > 0.0 ? ", which could not be saved as '" + path +
-                                        "'; started again it goes on from the newest checkpoint"
-                                  : ", saved as '" + path + "'; started again it goes on there")};
-  }
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void stop(detail::SavedRanks& ranks, std::int64_t step,
+                                                 int signal);
 
   TrainerOptions const& options_;
   CheckpointSchedule schedule_;
@@ -328,3 +215,160 @@ class CheckpointSaver {
 };
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void CheckpointSaver::obey(detail::SavedRanks& ranks,
+                                       TrainingPosition const& position) {
+  Wishes wishes;
+  wishes.saves = due_by_time(position.step) ? 1.0 : 0.0;
+  for (std::size_t i = 0; signals_ && i < wishes.came.size(); ++i) {
+    wishes.came[i] = signals_->came(i) ? 1.0 : 0.0;
+  }
+  if (options_.world.processes > 1 && position.step >= next_look_) {
+    agree(ranks, wishes, position.step);
+  } else if (options_.world.processes > 1) {
+    wishes = {};
+  }
+  auto const came = std::find_if(wishes.came.begin(), wishes.came.end(),
+                                 [](double processes) { return processes > 0.0; });
+  bool const stops = came != wishes.came.end();
+  if (schedule_.by_steps(position.step) || wishes.saves > 0.0 ||
+      (stops && !schedule_.has(position.step))) {
+    save(ranks, position);
+  }
+  if (stops) {
+    signals_->forget();
+    stop(ranks, position.step,
+         detail::watched_signals[static_cast<std::size_t>(came - wishes.came.begin())]);
+  }
+}
+
+TANDEM_ONCE void CheckpointSaver::save(detail::SavedRanks& ranks, TrainingPosition position) {
+  schedule_.saved(position.step, std::chrono::steady_clock::now());
+  writer_.join();
+  look();
+  told_ = false;
+  detail::CheckpointPeers const own = peers(ranks);
+  ranks.with_model(position.streams, own.processes, [&](detail::SavedModel const& model) {
+    writer_.begin(options_.checkpoints.folder,
+                  detail::checkpoint_contents(model, state_names(options_.optimizer), position,
+                                              optimizer_name(options_.optimizer)),
+                  options_.checkpoints.keep, own);
+  });
+}
+
+TANDEM_ONCE std::string CheckpointSaver::save_in(std::string const& folder,
+                                                 detail::SavedRanks& ranks,
+                                                 TrainingPosition position, NonFinite non_finite) {
+  writer_.join();  // which may be writing the checkpoint of the same step into the same folder
+  detail::CheckpointPeers const own = peers(ranks);
+  std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
+  std::exception_ptr failure;
+  ranks.with_model(position.streams, own.processes, [&](detail::SavedModel const& model) {
+    detail::CheckpointContents contents = detail::checkpoint_contents(
+        model, state_names(options_.optimizer), position, optimizer_name(options_.optimizer));
+    detail::take_share(contents, own);
+    try {
+      detail::write_checkpoint_folder(folder, contents, non_finite, own);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  double failed = failure ? 1.0 : 0.0;
+  if (own.processes > 1) {
+    ranks.add_up(std::span{&failed, 1});
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  if (failed > 0.0) {
+    throw FileError{path,
+                    "another process could not write its share of this checkpoint; its "
+                    "message says why"};
+  }
+  return path;
+}
+
+TANDEM_ONCE std::int64_t CheckpointSaver::newest(detail::SavedRanks& ranks) {
+  writer_.join();
+  double beyond = 0.0;
+  if (options_.world.process == 0) {
+    auto const steps = detail::complete_checkpoints(options_.checkpoints.folder);
+    beyond = steps.empty() ? 0.0 : static_cast<double>(steps.back() + 1);
+  }
+  if (options_.world.processes > 1) {
+    ranks.add_up(std::span{&beyond, 1});
+  }
+  return static_cast<std::int64_t>(beyond) - 1;
+}
+
+TANDEM_ONCE detail::CheckpointPeers CheckpointSaver::peers(detail::SavedRanks& ranks) {
+  detail::CheckpointPeers own{
+      .process = options_.world.process,
+      .processes = options_.world.processes,
+      .run = 0,
+      .timeout = options_.timeout / 2};  // the next save waits, too, and others for it
+  if (own.processes > 1 && run_ == 0.0) {
+    using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
+    if (own.process == 0) {
+      run_ = std::floor(Microseconds{std::chrono::system_clock::now().time_since_epoch()}.count());
+    }
+    ranks.add_up(std::span{&run_, 1});
+  }
+  own.run = static_cast<std::uint64_t>(run_) + ++saves_;
+  return own;
+}
+
+TANDEM_ONCE void CheckpointSaver::agree(detail::SavedRanks& ranks, Wishes& wishes,
+                                        std::int64_t step) {
+  constexpr double every = 0.5;  // seconds
+  auto const now = std::chrono::steady_clock::now();
+  bool const leads = options_.world.process == 0;
+  double const seconds = std::chrono::duration<double>(now - last_look_).count();
+  std::int64_t const steps = step - last_look_step_;
+  std::array<double, 2 + detail::watched_signals.size()> numbers{};
+  numbers[0] = leads ? wishes.saves : 0.0;
+  numbers[1] =
+      leads ? static_cast<double>(steps_until(every, steps > 0 ? steps : 1, seconds)) : 0.0;
+  std::copy(wishes.came.begin(), wishes.came.end(), numbers.begin() + 2);
+  ranks.add_up(std::span<double>{numbers});
+  wishes.saves = numbers[0];
+  std::copy(numbers.begin() + 2, numbers.end(), wishes.came.begin());
+  next_look_ = step + static_cast<std::int64_t>(numbers[1]);
+  last_look_ = now;
+  last_look_step_ = step;
+}
+
+TANDEM_ONCE void CheckpointSaver::stop(detail::SavedRanks& ranks, std::int64_t step, int signal) {
+  writer_.join();
+  look();
+  double failed = writer_.failure() ? 1.0 : 0.0;
+  if (options_.world.processes > 1) {
+    ranks.add_up(std::span{&failed, 1});
+  }
+  std::string const path =
+      detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+  ranks.leave_in_order();
+  throw StoppedBySignal{
+      signal, std::string{detail::name_of_signal(signal)} + " came, so training ends behind step " +
+                  std::to_string(step) +
+                  (failed > 0.0 ? ", which could not be saved as '" + path +
+                                      "'; started again it goes on from the newest checkpoint"
+                                : ", saved as '" + path + "'; started again it goes on there")};
+}
+
+namespace detail {
+
+TANDEM_ONCE void obey_checkpoints(CheckpointSaver& saver, SavedRanks& ranks,
+                                  TrainingPosition const& position) {
+  saver.obey(ranks, position);
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#endif

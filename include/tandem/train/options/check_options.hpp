@@ -168,7 +168,7 @@ TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
   expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
   expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
           "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
-  expects(!when.on() || when.folder.begin_writing() != nullptr,
+  expects(!when.on() || when.folder.obey() != nullptr,
           "TrainerOptions: give checkpoints.folder a whole path, not letters one by one");
 }
 

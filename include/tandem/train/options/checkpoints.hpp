@@ -14,31 +14,28 @@
 
 namespace tandem {
 
+class CheckpointSaver;
+struct TrainingPosition;
+
 namespace detail {
 
-class CheckpointFolder;
-struct CheckpointContents;
-struct CheckpointPeers;
-class CheckpointWriter;
+class SavedRanks;
 
-/// CheckpointWriter::begin(); its body is in train/checkpoint/folder/writer.hpp.
-TANDEM_ONCE void begin_checkpoint(CheckpointWriter& writer, CheckpointFolder const& folder,
-                                  CheckpointContents&& contents, int keep,
-                                  CheckpointPeers const& peers);
+/// CheckpointSaver::obey(), whose body options.hpp brings along.
+TANDEM_ONCE TANDEM_COLD void obey_checkpoints(CheckpointSaver& saver, SavedRanks& ranks,
+                                              TrainingPosition const& position);
 
 /// A folder's path. It brings the code that writes checkpoints along, so that a program which names
 /// no folder does not compile that code.
 class CheckpointFolder : public std::string {
  public:
-  using Begin = void (*)(CheckpointWriter&, CheckpointFolder const&, CheckpointContents&&, int,
-                         CheckpointPeers const&);
+  using Obey = void (*)(CheckpointSaver&, SavedRanks&, TrainingPosition const&);
 
   CheckpointFolder() = default;
   template <class Text>
     requires(std::convertible_to<Text, std::string> &&
              !std::derived_from<std::remove_cvref_t<Text>, CheckpointFolder>)
-  CheckpointFolder(Text&& text)
-      : std::string(std::forward<Text>(text)), begin_{&begin_checkpoint} {}
+  CheckpointFolder(Text&& text) : std::string(std::forward<Text>(text)), obey_{&obey_checkpoints} {}
 
   template <class Text>
   CheckpointFolder& operator+=(Text const& more) {
@@ -46,10 +43,10 @@ class CheckpointFolder : public std::string {
   }
 
   /// Null where the path is none, or one was written into an empty string in place.
-  [[nodiscard]] Begin begin_writing() const { return begin_; }
+  [[nodiscard]] Obey obey() const { return obey_; }
 
  private:
-  Begin begin_ = nullptr;
+  Obey obey_ = nullptr;
 };
 
 }  // namespace detail
@@ -74,9 +71,3 @@ struct Checkpoints {
 };
 
 }  // namespace tandem
-
-#if TANDEM_BODIES
-
-#include <tandem/train/checkpoint/folder/writer.hpp>
-
-#endif

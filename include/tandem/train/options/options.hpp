@@ -221,6 +221,8 @@ constexpr Epochs epochs(std::int64_t count, std::int64_t first = 0) {
 
 #if TANDEM_BODIES
 
+#include <tandem/train/checkpoint/saver.hpp>
+
 namespace tandem {
 
 TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,

@@ -20,7 +20,6 @@
 #include <tandem/core/error.hpp>
 #include <tandem/core/own_process.hpp>
 #include <tandem/train/checkpoint/folder/write.hpp>
-#include <tandem/train/options/checkpoints.hpp>
 
 namespace tandem::detail {
 
@@ -101,12 +100,6 @@ TANDEM_ONCE void CheckpointWriter::begin(std::string const& folder, CheckpointCo
     failure_ = std::current_exception();
     done_.store(true, std::memory_order_relaxed);
   }
-}
-
-TANDEM_ONCE void begin_checkpoint(CheckpointWriter& writer, CheckpointFolder const& folder,
-                                  CheckpointContents&& contents, int keep,
-                                  CheckpointPeers const& peers) {
-  writer.begin(folder, std::move(contents), keep, peers);
 }
 
 TANDEM_ONCE void CheckpointWriter::take_copy(std::string const& folder,
