@@ -47,7 +47,7 @@ class Patience {
 };
 
 /// "10 s" or "1500 ms"
-TANDEM_ONCE std::string to_string(std::chrono::milliseconds time);
+TANDEM_ONCE TANDEM_COLD std::string to_string(std::chrono::milliseconds time);
 
 }  // namespace tandem::detail
 

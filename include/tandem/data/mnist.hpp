@@ -38,7 +38,7 @@ class BasicIdxFolder {
 namespace detail {
 
 /// @throws FileError  the folder is missing
-TANDEM_ONCE void expect_idx_folder(std::string const& folder);
+TANDEM_ONCE TANDEM_COLD void expect_idx_folder(std::string const& folder);
 
 /// The name that a file has, with a hyphen or a dot before @p kind.
 TANDEM_ONCE TANDEM_COLD std::string idx_file(std::string const& stem, std::string const& kind);

@@ -83,7 +83,7 @@ class SharedFailure {
   /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
   /// @param rank  the one that has waited, set
   /// @pre the caller has no group's lock
-  TANDEM_ONCE std::string blame(AwaitedBase const& first, int& rank) const noexcept;
+  TANDEM_ONCE TANDEM_COLD std::string blame(AwaitedBase const& first, int& rank) const noexcept;
 
   /// How time-outs are told: by set() and wake(), or by what is called here, which returns when all
   /// that wait have heard of them. To be set before ranks wait.
@@ -140,7 +140,8 @@ class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  TANDEM_ONCE GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure);
+  TANDEM_ONCE TANDEM_COLD GroupWait(std::chrono::milliseconds timeout,
+                                    std::shared_ptr<SharedFailure> failure);
   GroupWait(GroupWait const&) = delete;
   GroupWait& operator=(GroupWait const&) = delete;
   ~GroupWait() { failure_->remove(*this); }

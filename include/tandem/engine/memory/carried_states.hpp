@@ -42,7 +42,7 @@ TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int sampl
   for (int n = 0; n < network.nodes; ++n) {
     CarriedState const& carried = network.node[n].carried;
     std::string const path = to_string(network.node[n].path);
-    auto const add = [&](bool c, int numbers) {
+    auto const add = [&](bool c, int numbers) TANDEM_COLD {
       if (numbers > 0) {
         list.push_back({.name = "state." + (path.empty() ? path : path + ".") + (c ? "c" : "h"),
                         .node = n,

@@ -113,7 +113,7 @@ class Rank final : public RankInterface<BatchType> {
     }
   }
 
-  void queue_traced(StepState const& state, Batch const& batch) override {
+  TANDEM_COLD void queue_traced(StepState const& state, Batch const& batch) override {
     begin(state, batch, true);
     parts_.tracer.begin(parts_.device);
     training_step();
@@ -198,7 +198,7 @@ class Rank final : public RankInterface<BatchType> {
     report.versions += updates_.undo_bytes();
     return report;
   }
-  std::vector<NamedParameter<P>> parameters() override {
+  TANDEM_COLD std::vector<NamedParameter<P>> parameters() override {
     auto list = named_parameters(parts_.tables, mirror_, states_);
     for (std::size_t p = 0; p < list.size(); ++p) {
       if (averaged_[p]) {

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/step/microbatches.hpp>
@@ -137,7 +138,7 @@ class Feed {
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
-  Feed(Device& device, FeedTask const& task)
+  TANDEM_COLD Feed(Device& device, FeedTask const& task)
       : tables_{task.tables},
         targets_{task.targets},
         in_{input_shape(tables_.network, 0)},

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/shape.hpp>
 #include <tandem/core/stall.hpp>
@@ -51,7 +52,7 @@ class StepStream {
   using Input = typename Batch::Input;
   using Target = typename Batch::TargetType;
 
-  explicit StepStream(StreamSizes const& sizes)
+  TANDEM_COLD explicit StepStream(StreamSizes const& sizes)
       : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
     auto const samples = static_cast<std::size_t>(sizes.samples);
     for (Place& place : places_) {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <limits>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/scratch.hpp>
 #include <tandem/graph/branches.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -60,7 +61,7 @@ class GradientPlanner {
         own_{graph.nodes} {}
 
   // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  constexpr void place() {
+  TANDEM_COLD constexpr void place() {
     count_readers();
     place_outgoing();
     find_deaths();
@@ -157,7 +158,7 @@ class GradientPlanner {
   }
 
   // The gradient of its only reader's input, or a sum of several in memory of its own.
-  constexpr void place_node_gradient(int n) {
+  TANDEM_COLD constexpr void place_node_gradient(int n) {
     if (graph_.node[n].kind == NodeKind::send) {
       return;
     }
@@ -181,7 +182,7 @@ class GradientPlanner {
   }
 
   // @param writer  when node @p n writes them: in its turn, or in that of this node
-  constexpr void place_edge_gradients(int n, int writer) {
+  TANDEM_COLD constexpr void place_edge_gradients(int n, int writer) {
     Node const& node = graph_.node[n];
     bool const passes = passes_on(n);
     bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);

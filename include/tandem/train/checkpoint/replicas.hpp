@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/function_ref.hpp>
 #include <tandem/core/mesh.hpp>
@@ -58,7 +59,7 @@ class Replicas {
 
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
   /// Where it has none whole: of the first of all. @pre fetch() has been called since it changed
-  [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+  [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
     auto& others = workers_.elsewhere();
     // The replica's devices, of which those of this process are numbered by its ranks.
     MeshGroup const ranks = workers_.mesh().group(others.needed() ? 0 : local, Axis::model);
@@ -87,7 +88,7 @@ class Replicas {
   }
 
   /// Of every rank.
-  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
+  [[nodiscard]] TANDEM_COLD std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
       list.push_back(has_two() ? with_prefix(of_rank(local)) : of_rank(local));

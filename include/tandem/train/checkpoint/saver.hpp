@@ -97,7 +97,7 @@ class SavedRanks {
 /// Of a trainer; all processes call the same verbs behind the same steps.
 class CheckpointSaver {
  public:
-  explicit CheckpointSaver(TrainerOptions const& options)
+  TANDEM_COLD explicit CheckpointSaver(TrainerOptions const& options)
       : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
     if (options.checkpoints.on_signals) {
       signals_.emplace();

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
 #include <tandem/io/safetensors/all.hpp>
 
@@ -24,7 +25,7 @@ inline constexpr std::string_view second_model = "second.";
 
 /// Names those of the second model so.
 template <class T>
-std::vector<NamedParameter<T>> with_prefix(std::vector<NamedParameter<T>> list) {
+TANDEM_COLD std::vector<NamedParameter<T>> with_prefix(std::vector<NamedParameter<T>> list) {
   for (NamedParameter<T>& p : list) {
     p.name = (p.copy == 0 ? "" : std::string{second_model}) + p.name;
   }

@@ -39,7 +39,9 @@ class StepQueue {
   using Batch = BatchType;
 
   /// @param most  steps that may wait: one more, and a device would have to keep a third batch
-  explicit StepQueue(int most) : most_{static_cast<std::size_t>(most)} { before_.reserve(most_); }
+  TANDEM_COLD explicit StepQueue(int most) : most_{static_cast<std::size_t>(most)} {
+    before_.reserve(most_);
+  }
 
   [[nodiscard]] bool empty() const { return before_.empty(); }
   [[nodiscard]] bool full() const { return before_.size() == most_; }

@@ -296,7 +296,7 @@ WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const
     stream_.emplace(ranks_, group.stream);
   }
   AtWork const at_work{transport_};
-  auto const begin = [&](int local) {
+  auto const begin = [&](int local) TANDEM_COLD {
     RankOptions own = options;
     own.rank = first_rank_ + local;
     own.device.ordinal = transport_.device_of(local);
