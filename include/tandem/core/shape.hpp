@@ -12,8 +12,6 @@
 #include <cstdint>
 #include <string>
 
-#include <tandem/core/config.hpp>
-
 namespace tandem {
 
 /// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
@@ -107,7 +105,7 @@ struct Times {
 };
 
 /// "3x32x32", "10", or "none" for a shape of rank 0.
-TANDEM_COLD inline std::string to_string(Shape const& shape) {
+inline std::string to_string(Shape const& shape) {
   std::string text;
   for (int axis = 0; axis < shape.rank; ++axis) {
     text += axis > 0 ? "x" : "";

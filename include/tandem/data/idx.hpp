@@ -46,9 +46,9 @@ class IdxSplit {
   /// @param images, labels            the contents of the two files
   /// @param images_name, labels_name  for messages
   /// @throws FileError  see parse_idx; or the counts differ; or a label is not below @p classes
-  TANDEM_ONCE TANDEM_COLD IdxSplit(std::vector<std::uint8_t> images,
-                                   std::vector<std::uint8_t> labels, std::string const& images_name,
-                                   std::string const& labels_name, int classes = 10);
+  TANDEM_ONCE IdxSplit(std::vector<std::uint8_t> images, std::vector<std::uint8_t> labels,
+                       std::string const& images_name, std::string const& labels_name,
+                       int classes = 10);
 
   /// @pre 0 <= index < size(), x.size() == shape().elements(), y.size() == 1
   TANDEM_ONCE void read(std::int64_t index, std::span<float> x, std::span<std::int32_t> y) const;

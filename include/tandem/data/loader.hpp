@@ -60,7 +60,7 @@ class BatchLoader {
   using BatchType = Batch<Scalar, Target>;
 
   /// Starts to read. What @p data is of must live, unchanged, until this is gone.
-  TANDEM_COLD BatchLoader(SampleSource<Scalar, Target> const& data, LoaderOptions const& options)
+  BatchLoader(SampleSource<Scalar, Target> const& data, LoaderOptions const& options)
       : options_{checked(options, data.size())},
         // Four pieces a thread: one that is slow keeps the others waiting for no longer.
         progress_{options.first,
@@ -109,7 +109,7 @@ class BatchLoader {
     std::thread thread;
   };
 
-  TANDEM_COLD void allocate(SampleSource<Scalar, Target> const& data);
+  void allocate(SampleSource<Scalar, Target> const& data);
 
   // Of a batch of this size, and of the last one of the epoch.
   [[nodiscard]] int largest_part(std::int64_t samples, int batch) const {

@@ -23,7 +23,7 @@ template <Inflater I>
 class BasicIdxFolder {
  public:
   /// @throws FileError  the folder or a file is missing, or a file is not what IdxSplit expects
-  explicit BasicIdxFolder(std::string const& folder, int classes = 10);
+  TANDEM_NOINLINE explicit BasicIdxFolder(std::string const& folder, int classes = 10);
 
   [[nodiscard]] IdxSplit const& train() const& noexcept { return train_; }
   [[nodiscard]] IdxSplit const& test() const& noexcept { return test_; }

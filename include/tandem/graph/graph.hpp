@@ -308,7 +308,7 @@ constexpr NodeFlags<Size.nodes> input_gradients(Graph<Size> const& graph) {
 }
 
 /// "2.0.1", "4.body.0"; "" for the input.
-TANDEM_ONCE TANDEM_COLD std::string to_string(Path const& path);
+TANDEM_ONCE std::string to_string(Path const& path);
 
 }  // namespace tandem
 

@@ -207,9 +207,8 @@ class TrainerCore {
   TANDEM_COLD ~TrainerCore() {}  // defaulted, each unit would compile it
 
   /// @param watch  null: nobody watches
-  TANDEM_COLD EpochResult train_on(Data& data, Epoch epoch, Progress const& progress,
-                                   Watch const* watch);
-  TANDEM_COLD Evaluation evaluate_on(Data& data, WhichModel which);
+  EpochResult train_on(Data& data, Epoch epoch, Progress const& progress, Watch const* watch);
+  Evaluation evaluate_on(Data& data, WhichModel which);
   std::vector<float> predict_on(Data& data, WhichModel which);
 
   /// f(batch, outputs) of each batch, in evaluation mode and without targets.

@@ -48,7 +48,7 @@ class MpiGroup;
 class ThreadsGroup {
  public:
   /// @throws ContractError  ranks is not in [1, 256], or the time-out is not positive
-  TANDEM_ONCE TANDEM_COLD explicit ThreadsGroup(int ranks, ThreadsOptions options = {});
+  TANDEM_ONCE explicit ThreadsGroup(int ranks, ThreadsOptions options = {});
 
   /// Some of the ranks of @p all, as a group of their own: messages name them as @p all does, a
   /// failure of one group is one of the other, and what a rank notes in progress() is the same.

@@ -39,7 +39,7 @@ class Team {
   /// @param threads_of  whose threads to run on; OpenMp{}: threads of the Team's own
   /// @pre threads >= 1
   /// @throws Error  the system has not so many threads
-  TANDEM_ONCE TANDEM_COLD explicit Team(int threads = 1, OpenMp const& threads_of = openmp);
+  TANDEM_ONCE explicit Team(int threads = 1, OpenMp const& threads_of = openmp);
 
   Team(Team const&) = delete;
   Team& operator=(Team const&) = delete;

@@ -81,6 +81,11 @@ class StepQueue {
   }
 
  private:
+  // Throws what the step has failed by, and goes back to before it.
+  [[noreturn]] TANDEM_COLD void fail(Workers& workers, TrainingPosition& position,
+                                     StepResult const& result,
+                                     FunctionRef<std::string()> bad_sample);
+
   std::size_t most_;
   std::vector<TrainingPosition> before_;  // of before each step
   bool told_ = false;                     // that the schedule ends before the run
@@ -105,22 +110,28 @@ void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
 }
 
 template <class BatchType>
+void StepQueue<BatchType>::fail(Workers& workers, TrainingPosition& position,
+                                StepResult const& result, FunctionRef<std::string()> bad_sample) {
+  position = before_.front();
+  position.scaling = result.scaling;
+  before_.clear();
+  if (result.non_finite < 0) {
+    throw lost_loss_scale(position.step, result.loss_scale);
+  }
+  if (result.bad_gradient >= 0) {
+    throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
+                              workers.name_of(result.bad_gradient));
+  }
+  throw non_finite_loss(position.step, result.non_finite, workers.rank_of_loss(result.non_finite),
+                        bad_sample());
+}
+
+template <class BatchType>
 StepResult StepQueue<BatchType>::pop(Workers& workers, TrainingPosition& position,
                                      FunctionRef<std::string()> bad_sample) {
   StepResult const result = workers.collect();
   if (result.failed()) {
-    position = before_.front();
-    position.scaling = result.scaling;
-    before_.clear();
-    if (result.non_finite < 0) {
-      throw lost_loss_scale(position.step, result.loss_scale);
-    }
-    if (result.bad_gradient >= 0) {
-      throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
-                                workers.name_of(result.bad_gradient));
-    }
-    throw non_finite_loss(position.step, result.non_finite, workers.rank_of_loss(result.non_finite),
-                          bad_sample());
+    fail(workers, position, result, bad_sample);
   }
   position.scaling = result.scaling;
   before_.erase(before_.begin());

@@ -89,7 +89,7 @@ class WorkerGroup {
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
   /// @throws RankError      a rank has failed meanwhile
   /// @throws NonFiniteLoss  or has met a gradient that is not finite
-  void drain();
+  TANDEM_NOINLINE void drain();
 
   /// The same where nobody can be told of an error.
   void try_drain() noexcept {
