@@ -2,7 +2,7 @@
 # find_package(tandem) brings headers alone. find_package(tandem COMPONENTS onednn zlib) makes tandem::tandem use these
 # libraries; so do TANDEM_ONEDNN=ON and TANDEM_ZLIB=ON, and AUTO takes a library if it is found. The components cuda and mpi
 # make the targets tandem::cuda and tandem::mpi; cudnn and nccl make tandem::cuda use these libraries. The component compiled
-# makes tandem::compiled.
+# makes tandem::compiled and, beside cuda in a project with the language CUDA, tandem::compiled_cuda.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 include(${CMAKE_CURRENT_LIST_DIR}/tandemTargets.cmake)
@@ -52,6 +52,7 @@ if(compiled IN_LIST tandem_FIND_COMPONENTS)
   if(NOT TARGET tandem::compiled)
     include(${CMAKE_CURRENT_LIST_DIR}/tandemCompiled.cmake)
   endif()
+  include(${CMAKE_CURRENT_LIST_DIR}/tandemCompiledCuda.cmake)
   set(tandem_compiled_FOUND TRUE)
 endif()
 tandem_warn_if_unoptimized()

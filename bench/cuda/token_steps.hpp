@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// Training steps of a network on tokens on a GPU, timed, for gpt.cu and lstm_model.cu.
+/// Training steps of a network on tokens on a GPU, timed, for gpt.cpp and lstm_model.cpp.
 
 #include <algorithm>
 #include <chrono>

@@ -5,8 +5,8 @@
     bench/cuda/tokens.py BUILD_FOLDER [--network gpt gpt_portable lstm_model] [--precision bf16 tf32] [--batch 64] [--steps 50]
                          [--mode eager compiled]
 
-gpt is nanoGPT's character model (gpt.cu), with a dropout of 0.2, gpt_portable the same without cuDNN; lstm_model one Lstm<1024> between an embedding and
-8,192 words (lstm_model.cu), which is cuDNN's in PyTorch. PyTorch has its fused attention, fused AdamW and, in bf16,
+gpt is nanoGPT's character model (gpt.cpp), with a dropout of 0.2, gpt_portable the same without cuDNN; lstm_model one Lstm<1024> between an embedding and
+8,192 words (lstm_model.cpp), which is cuDNN's in PyTorch. PyTorch has its fused attention, fused AdamW and, in bf16,
 autocast; reads no loss; compiled, it has CUDA graphs too.
 """
 

@@ -8,7 +8,7 @@
 /// -DTANDEM_NCCL (and -lnccl) several GPUs talk through NCCL; both must be the same in all files of
 /// a program. CMake's target tandem::cuda sees to all of this.
 
-#if !defined(__CUDACC__) && !defined(TANDEM_CUDA_EMULATED)
+#if !TANDEM_DEVICE_CODE && !defined(TANDEM_SEPARATE_COMPILATION)
 #error \
     "tandem/cuda.cuh: compile this file with nvcc (name it .cu), or include <tandem/tandem.hpp> and use Host"
 #else
@@ -66,6 +66,10 @@
 #include <tandem/train/options/cuda/nccl_by_default.cuh>
 #else
 #include <tandem/train/options/cuda/one_gpu_by_default.cuh>
+#endif
+
+#if defined(TANDEM_SEPARATE_COMPILATION)
+#include <tandem/impl/cuda_instances.cuh>
 #endif
 
 #include <tandem/core/letters_back.hpp>

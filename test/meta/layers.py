@@ -38,9 +38,10 @@ ROOT_HEADERS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.
                 "describe.hpp", "onnx.hpp"]
 BODIES = "impl/src.hpp"  # of all doors, for the one unit that has them
 IF_BODIES = "#if TANDEM_BODIES"  # begins them; what they alone need is included there
-INSTANCES = {"impl/instances.hpp", "impl/rank_parts.hpp"}  # compiled there alone
-DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES, *INSTANCES}  # may include all and do so inside #if
-AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp"}  # included by every door
+INSTANCE_MACROS = "impl/instance_macros.hpp"
+INSTANCES = {"impl/instances.hpp", "impl/rank_parts.hpp", "impl/cuda_instances.cuh", INSTANCE_MACROS}  # compiled there alone
+DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES, "impl/src.cuh", *INSTANCES}  # may include all and do so inside #if
+AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp", INSTANCE_MACROS}  # included by every door
 MACRO_HOMES = {"core/config.hpp", "core/bodies.hpp", "core/contract.hpp", BODIES, *INSTANCES}
 LONG = 300  # lines: is it one idea?
 

@@ -56,7 +56,7 @@
 extern char const TANDEM_BODIES_NAME;
 #if defined(TANDEM_IMPL_SRC)
 char const TANDEM_BODIES_NAME = 0;
-#elif defined(__GNUC__) || defined(__clang__)
+#elif (defined(__GNUC__) || defined(__clang__)) && !defined(TANDEM_IMPL_CUDA)
 namespace tandem::detail {
 [[gnu::used]] static char const* const bodies_elsewhere = &TANDEM_BODIES_NAME;
 }

@@ -52,6 +52,16 @@
 #define TANDEM_KERNEL
 #endif
 
+/// Whether this compiler translates kernels. Plain C++ reads them, so that tandem/cuda.cuh can be
+/// included by files whose kernels another unit has; it must not instantiate one.
+#if defined(__CUDACC__) || defined(TANDEM_CUDA_EMULATED)
+#define TANDEM_DEVICE_CODE 1
+#define TANDEM_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#else
+#define TANDEM_DEVICE_CODE 0
+#define TANDEM_LAUNCH_BOUNDS(threads, blocks)
+#endif
+
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and
 /// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
 /// switch over its actions.

@@ -8,6 +8,7 @@
 /// With other types a unit that needs them compiles them itself.
 
 #include <tandem/core/config.hpp>
+#include <tandem/impl/instance_macros.hpp>
 
 // Whether this unit instantiates a part, or only declares it. impl/src.hpp lists the parts.
 #if !defined(TANDEM_IMPL_UNIT)
@@ -17,9 +18,6 @@
 #else
 #define TANDEM_IMPL_HAS(part) (TANDEM_IMPL_PART == part)
 #endif
-
-// Instantiates or declares one function template.
-#define TANDEM_INSTANCE_OF(...) TANDEM_INSTANCE decltype(__VA_ARGS__) __VA_ARGS__;
 
 // Portable kernels, by the type of an element.
 #define TANDEM_KERNELS_OF(T)                                            \
@@ -177,22 +175,11 @@
   TANDEM_INSTANCE class onednn::LinearOp<T, true>;       \
   TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
 
-// A rank with all that it has: of kernels K in precision P, whose ranks talk by C, and whose
-// samples of In have labels. What it consists of no other unit looks into.
-#define TANDEM_RANK_OF(C, K, P, In)                                                              \
-  template <>                                                                                    \
-  inline constexpr bool                                                                          \
-      rank_is_shared<BasicHost<K, P>, C, StepBatch<P::Master, std::int32_t, In>> = true;         \
-  TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
-  construct_rank<                                                                                \
-      Rank<RankCore<BasicHost<K, P>, C, RankWay{}>, StepBatch<P::Master, std::int32_t, In>>,     \
-      StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
-                                              RankPlan, RankOptions const&, RankEnds<C> const&);
-#define TANDEM_RANKS_OF(K, P)                          \
-  TANDEM_RANK_OF(SelfCommunicator, K, P, P::Master)    \
-  TANDEM_RANK_OF(SelfCommunicator, K, P, std::int32_t) \
-  TANDEM_RANK_OF(ThreadsCommunicator, K, P, P::Master) \
-  TANDEM_RANK_OF(ThreadsCommunicator, K, P, std::int32_t)
+#define TANDEM_RANKS_OF(K, P)                                     \
+  TANDEM_RANK_OF(SelfCommunicator, P::Master, BasicHost<K, P>)    \
+  TANDEM_RANK_OF(SelfCommunicator, std::int32_t, BasicHost<K, P>) \
+  TANDEM_RANK_OF(ThreadsCommunicator, P::Master, BasicHost<K, P>) \
+  TANDEM_RANK_OF(ThreadsCommunicator, std::int32_t, BasicHost<K, P>)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
 #define TANDEM_STEPS_OF(...)                       \

@@ -155,8 +155,8 @@ double count(std::vector<T> const& y, std::vector<std::int32_t> const& labels, i
   auto const batch = static_cast<std::int64_t>(labels.size());
   DeviceArray<double> const right{gpu(), batch};
   DeviceArray<double> const sum{gpu(), 1};
-  cuda::top_k_count(gpu().compute, in.data(), LabelOf<void>{targets.data(), classes}, batch,
-                    classes, k, right.data(), sum.data());
+  cuda::top_k_count(gpu().compute, in.data(), LabelOf{targets.data(), classes}, batch, classes, k,
+                    right.data(), sum.data());
   return sum.host()[0];
 }
 

@@ -111,6 +111,14 @@ TANDEM_KERNEL void attention_step_kernel(AttentionShape shape, int position, T c
   }
 }
 
+/// Launches attention_step_kernel. @param packs  whether all arrays allow packs of 16 bytes
+template <class T>
+void attention_step(Stream const& stream, Grid grid, bool packs, AttentionShape const& shape,
+                    int position, T const* x, T const* cache, ComputeType<T>* scores, T* y) {
+  launch(packs ? attention_step_kernel<full_pack<T>, T> : attention_step_kernel<1, T>, grid,
+         row_threads, stream, shape, position, x, cache, scores, y);
+}
+
 }  // namespace detail
 
 /// Rows of one sample of a causal attention without dropout, behind those of the calls before.
@@ -154,10 +162,8 @@ class AttentionStep {
     for (int row = 0; row < time; row += rows_at_once()) {
       Grid const grid{static_cast<unsigned>(shape_.heads),
                       static_cast<unsigned>(std::min(rows_at_once(), time - row))};
-      launch(packs ? detail::attention_step_kernel<full_pack<T>, T>
-                   : detail::attention_step_kernel<1, T>,
-             grid, row_threads, stream, shape_, position + row, x + row * shape_.row(), cache,
-             scores, y + row * shape_.out());
+      detail::attention_step<T>(stream, grid, packs, shape_, position + row, x + row * shape_.row(),
+                                cache, scores, y + row * shape_.out());
     }
   }
 

@@ -76,7 +76,7 @@ __device__ void combine_moments(T const* x, ComputeType<T> const* partial, Colum
 
 /// Moments of each chunk; the last block of a group of columns merges them.
 template <class T, int N, class P>
-TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
+TANDEM_KERNEL void TANDEM_LAUNCH_BOUNDS(column_threads, column_blocks)
     column_moments_kernel(T const* x, std::int64_t stride, bool whole, ColumnTiles tiles,
                           ComputeType<T>* partial, unsigned* arrivals, MomentsResult<P> result) {
   await_previous();

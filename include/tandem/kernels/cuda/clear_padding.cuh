@@ -16,7 +16,7 @@ namespace detail {
 
 /// A block a row, in turns.
 template <class T>
-__global__ void clear_padding_kernel(AttentionRows rows, std::int64_t width, T* y) {
+TANDEM_KERNEL void clear_padding_kernel(AttentionRows rows, std::int64_t width, T* y) {
   await_previous();
   std::int64_t const all = std::int64_t{rows.batch} * rows.time;
   for (std::int64_t row = blockIdx.x; row < all; row += gridDim.x) {

@@ -32,7 +32,7 @@ TANDEM_HOST_DEVICE void put_rows(Map const& map, typename Map::Columns const& co
 /// Map has types Columns and Values, and columns(first column), values(row, first column) and
 /// put(row, first column, columns, values).
 template <int N, class Map>
-TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
+TANDEM_KERNEL void TANDEM_LAUNCH_BOUNDS(column_threads, column_blocks)
     column_map_kernel(Map map, ColumnTiles tiles) {
   await_previous();
   constexpr int together = rows_together<typename Map::Values, N>;

@@ -158,7 +158,7 @@ namespace detail {
 /// Term has types Columns and Values, `sums`, and columns(first column), values(row, first column)
 /// and add(columns, values, sum), which adds one row's terms to sum[sums][N].
 template <int N, class Real, class Term, class Result>
-TANDEM_KERNEL void __launch_bounds__(column_threads, column_blocks)
+TANDEM_KERNEL void TANDEM_LAUNCH_BOUNDS(column_threads, column_blocks)
     column_sums_kernel(Term term, ColumnTiles tiles, Real* partial, unsigned* arrivals,
                        Result result) {
   await_previous();

@@ -13,9 +13,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
-
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/gradient_rows.hpp>
@@ -25,7 +22,7 @@
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/pack.hpp>
 #include <tandem/kernels/cuda/row_lanes.cuh>
-#include <tandem/kernels/cuda/token_runs.cuh>
+#include <tandem/kernels/cuda/sort_pairs.cuh>
 #include <tandem/kernels/cuda/transform.cuh>
 #include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/device.hpp>
@@ -70,19 +67,14 @@ struct SortedRows {
 /// null.
 inline void sort_row_keys(Stream const& stream, std::int32_t keys, int limit, SortedRows const& to,
                           void* scratch, std::size_t& bytes) {
-  ScopedDevice const scope{stream.device()};
-  check(cub::DeviceRadixSort::SortPairs(scratch, bytes, static_cast<std::uint32_t const*>(to.key),
-                                        to.sorted, static_cast<std::int32_t const*>(to.counted),
-                                        to.position, keys, 0, index_bits(std::int64_t{limit} + 1),
-                                        stream.get()));
+  sort_pairs(stream, KeyedValues<std::int32_t>{to.key, to.sorted, to.counted, to.position, keys},
+             index_bits(std::int64_t{limit} + 1), scratch, bytes);
 }
 /// Queues that the first of equal neighbours is kept, and where it stands; or says likewise.
 inline void select_row_keys(Stream const& stream, std::int32_t keys, SortedRows const& to,
                             void* scratch, std::size_t& bytes) {
-  ScopedDevice const scope{stream.device()};
-  check(cub::DeviceSelect::UniqueByKey(scratch, bytes, static_cast<std::uint32_t const*>(to.sorted),
-                                       static_cast<std::int32_t const*>(to.counted), to.key,
-                                       to.begin, to.found, keys, stream.get()));
+  first_of_equals(stream, KeyedValues<std::int32_t>{to.sorted, to.key, to.counted, to.begin, keys},
+                  to.found, scratch, bytes);
 }
 
 inline std::int64_t row_keys_bytes(Stream const& stream, std::int32_t keys, int limit) {

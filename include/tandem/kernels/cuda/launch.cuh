@@ -14,6 +14,7 @@
 #include <cuda_runtime_api.h>
 
 #include <tandem/core/config.hpp>
+#include <tandem/kernels/cuda/device_words.hpp>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
@@ -86,6 +87,9 @@ inline bool awaits_previous(void const* kernel) {
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const& stream,
             std::type_identity_t<Parameters>... arguments) {
+  static_assert(TANDEM_DEVICE_CODE || sizeof...(Parameters) > 1000,
+                "this file has a kernel of its own, of a layer, a loss or an optimizer of yours or "
+                "of a precision that tandem::compiled_cuda has not: compile it with nvcc");
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
     return;
   }

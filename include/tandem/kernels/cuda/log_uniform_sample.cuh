@@ -14,9 +14,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cub/device/device_radix_sort.cuh>
-#include <cub/device/device_select.cuh>
-
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/log_uniform.hpp>
@@ -211,24 +208,17 @@ class LogUniformDraws {
 
   // Each queues its work, or says in `bytes` how much scratch it needs, where that is null.
   void sort_draws(Stream const& stream, Arrays const& a, void* rest, std::size_t& bytes) const {
-    ScopedDevice const scope{stream.device()};
-    check(cub::DeviceRadixSort::SortPairs(rest, bytes, static_cast<std::uint32_t const*>(a.key),
-                                          a.sorted, static_cast<std::int32_t const*>(a.counted),
-                                          a.position, draws_, 0, index_bits(law_.classes),
-                                          stream.get()));
+    sort_pairs(stream, KeyedValues<std::int32_t>{a.key, a.sorted, a.counted, a.position, draws_},
+               index_bits(law_.classes), rest, bytes);
   }
   void select_kinds(Stream const& stream, Arrays const& a, void* rest, std::size_t& bytes) const {
-    ScopedDevice const scope{stream.device()};
-    check(cub::DeviceSelect::UniqueByKey(rest, bytes, static_cast<std::uint32_t const*>(a.sorted),
-                                         static_cast<std::int32_t const*>(a.position), a.kind,
-                                         a.first, a.kinds, draws_, stream.get()));
+    first_of_equals(stream,
+                    KeyedValues<std::int32_t>{a.sorted, a.kind, a.position, a.first, draws_},
+                    a.kinds, rest, bytes);
   }
   void order_kinds(Stream const& stream, Arrays const& a, void* rest, std::size_t& bytes) const {
-    ScopedDevice const scope{stream.device()};
-    check(cub::DeviceRadixSort::SortPairs(rest, bytes, static_cast<std::uint32_t const*>(a.key),
-                                          a.draw, static_cast<std::int32_t const*>(a.counted),
-                                          a.word, draws_, 0, index_bits(std::int64_t{draws_} + 1),
-                                          stream.get()));
+    sort_pairs(stream, KeyedValues<std::int32_t>{a.key, a.draw, a.counted, a.word, draws_},
+               index_bits(std::int64_t{draws_} + 1), rest, bytes);
   }
 
   LogUniform law_;

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#if TANDEM_DEVICE_CODE
 #include <cub/block/block_reduce.cuh>
 #include <cub/warp/warp_reduce.cuh>
 #include <cuda/std/functional>
+#endif
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/launch.cuh>

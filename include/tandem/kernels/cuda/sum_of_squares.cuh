@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#if TANDEM_DEVICE_CODE
 #include <cub/device/device_reduce.cuh>
 #include <cuda/std/functional>
+#endif
 
 #include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>

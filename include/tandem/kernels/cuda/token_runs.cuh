@@ -10,10 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include <cub/device/device_radix_sort.cuh>
-
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/kernels/cuda/sort_pairs.cuh>
 #include <tandem/kernels/cuda/transform.cuh>
 #include <tandem/runtime/cuda/copy.hpp>
 #include <tandem/runtime/cuda/device.hpp>
@@ -29,16 +28,6 @@ struct TokenRuns {
   std::int32_t const* begin;
   std::int32_t const* end;
 };
-
-/// Bits in which indices below @p count can differ, at least one.
-/// @pre count >= 1
-constexpr int index_bits(std::int64_t count) {
-  int bits = 1;
-  while ((std::int64_t{1} << bits) < count) {
-    ++bits;
-  }
-  return bits;
-}
 
 namespace detail {
 
@@ -99,10 +88,10 @@ struct MarkRun {
 inline void sort_tokens(Stream const& stream, std::int32_t const* tokens, std::int32_t count,
                         std::int64_t vocabulary, TokenRunsMemory const& to, void* scratch,
                         std::size_t& bytes) {
-  ScopedDevice const scope{stream.device()};
-  check(cub::DeviceRadixSort::SortPairs(
-      scratch, bytes, reinterpret_cast<std::uint32_t const*>(tokens), to.sorted, to.counted,
-      to.position, count, 0, index_bits(vocabulary), stream.get()));
+  sort_pairs(stream,
+             KeyedValues<std::int32_t>{reinterpret_cast<std::uint32_t const*>(tokens), to.sorted,
+                                       to.counted, to.position, count},
+             index_bits(vocabulary), scratch, bytes);
 }
 
 inline std::int64_t sort_tokens_bytes(Stream const& stream, std::int32_t count,

@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#if TANDEM_DEVICE_CODE
 #include <cub/device/device_transform.cuh>
+#endif
 
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/kernels/cuda/pack.hpp>

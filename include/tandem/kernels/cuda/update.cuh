@@ -13,8 +13,10 @@
 #include <new>
 #include <type_traits>
 
+#if TANDEM_DEVICE_CODE
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
+#endif
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>

@@ -41,18 +41,14 @@ struct SoftTargets {
   }
 };
 
-/// The class that a sample is of, or -1 where it counts for nothing.
-template <class L>
+/// The class that a sample is of, or -1 if its label is `ignored`.
 struct LabelOf {
   std::int32_t const* labels;
   int classes;
+  std::int32_t ignored = -1;
 
   TANDEM_HOST_DEVICE std::int32_t operator()(std::int64_t sample) const {
-    if constexpr (requires { requires L::ignores; }) {
-      return labels[sample] == L::ignored ? -1 : labels[sample];
-    } else {
-      return labels[sample];
-    }
+    return labels[sample] == ignored ? -1 : labels[sample];
   }
 };
 /// Of soft labels that of the largest, the first of equals.
@@ -80,15 +76,23 @@ struct TargetsOf {
 template <class L>
 struct TargetsOf<L, std::int32_t> {
   using Classes = LabelTargets<L>;
-  using Label = LabelOf<L>;
+  using Label = LabelOf;
 };
 
 }  // namespace detail
 
-/// Of a loss's targets: LabelTargets or SoftTargets, LabelOf or LargestOf.
+/// The classes of a loss's targets: LabelTargets or SoftTargets.
 template <class L>
 using ClassTargetsOf = typename detail::TargetsOf<L, typename L::Target>::Classes;
+
+/// The labels of a loss's targets: LabelOf or LargestOf.
 template <class L>
-using LabelsOf = typename detail::TargetsOf<L, typename L::Target>::Label;
+constexpr auto labels_of(typename L::Target const* targets, int classes) {
+  typename detail::TargetsOf<L, typename L::Target>::Label labels{targets, classes};
+  if constexpr (requires { requires L::ignores; }) {
+    labels.ignored = L::ignored;
+  }
+  return labels;
+}
 
 }  // namespace tandem

@@ -170,7 +170,7 @@ class MetricOp<M, L, BasicCuda<Kernels, Precision>> {
              double* sum) const {
     expects(p.device.scratch_bytes >= scratch_bytes(p.batch),
             "MetricOp: the device's scratch memory is smaller than MetricOp::scratch_bytes");
-    cuda::top_k_count(p.device.compute, output, LabelsOf<L>{targets, classes_}, p.batch, classes_,
+    cuda::top_k_count(p.device.compute, output, labels_of<L>(targets, classes_), p.batch, classes_,
                       M::k, p.device.template scratch_as<double>(), sum);
   }
 

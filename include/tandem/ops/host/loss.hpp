@@ -191,7 +191,7 @@ class MetricOp<M, L, BasicHost<Kernels, Precision>> {
 
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
-    *sum = host::top_k_count(p.batch, classes_, output, LabelsOf<L>{targets, classes_}, M::k);
+    *sum = host::top_k_count(p.batch, classes_, output, labels_of<L>(targets, classes_), M::k);
   }
 
  private:

@@ -101,7 +101,7 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *sum = host::top_k_count(p.batch, classes_, y, LabelsOf<L>{targets, classes_}, M::k);
+    *sum = host::top_k_count(p.batch, classes_, y, labels_of<L>(targets, classes_), M::k);
   }
 
  private:
