@@ -15,8 +15,8 @@
   inline constexpr bool                                                                            \
       rank_is_shared<__VA_ARGS__, C, StepBatch<__VA_ARGS__::Master, std::int32_t, In>> = true;     \
   TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<__VA_ARGS__::Master, std::int32_t, In>>> \
-  construct_rank<                                                                                  \
-      Rank<RankCore<__VA_ARGS__, C, RankWay{}>, StepBatch<__VA_ARGS__::Master, std::int32_t, In>>, \
-      StepBatch<__VA_ARGS__::Master, std::int32_t, In>>(                                           \
+  construct_rank<Rank<RankCore<__VA_ARGS__, C, shared_rank_way<C>()>,                              \
+                      StepBatch<__VA_ARGS__::Master, std::int32_t, In>>,                           \
+                 StepBatch<__VA_ARGS__::Master, std::int32_t, In>>(                                \
       RankProgram<__VA_ARGS__, std::int32_t> const&, RankPlan, RankOptions const&,                 \
       RankEnds<C> const&);

@@ -17,6 +17,7 @@
 #include <tandem/comm/operation.hpp>
 #include <tandem/comm/ordered.hpp>
 #include <tandem/comm/reduction.hpp>
+#include <tandem/comm/self.hpp>
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
@@ -34,14 +35,14 @@ namespace tandem {
 struct RankWay {
   bool in_order = false;  ///< gradients are added by messages: the communicator has no order
   WireFormat wire = WireFormat::exact;
-  bool links = true;         ///< other devices have parts of the model
-  bool shares = true;        ///< each replica updates its part
-  bool slices = true;        ///< ranks share layers
-  bool ties = true;          ///< layers share parameters
-  bool states = true;        ///< steps hand states on
-  bool two_models = true;    ///< are averaged
-  bool ahead = true;         ///< it goes on before an update is known to be right
-  bool asynchronous = true;  ///< steps have no end that all ranks meet
+  bool links = false;         ///< other devices have parts of the model
+  bool shares = false;        ///< each replica updates its part
+  bool slices = false;        ///< ranks share layers
+  bool ties = false;          ///< layers share parameters
+  bool states = false;        ///< steps hand states on
+  bool two_models = false;    ///< are averaged
+  bool ahead = false;         ///< it goes on before an update is known to be right
+  bool asynchronous = false;  ///< steps have no end that all ranks meet
 };
 
 /// Whether one rank serves all programs of a unit: where it is compiled elsewhere, or for a program
@@ -49,23 +50,39 @@ struct RankWay {
 template <class Backend, class Communicator, class Batch>
 inline constexpr bool rank_is_shared = false;
 
+/// That of a rank that serves all programs: a group of one has no pipeline and no slices.
+template <class Communicator>
+constexpr RankWay shared_rank_way() {
+  using Self = BasicSelfCommunicator<typename Communicator::Stream>;
+  constexpr bool alone = std::is_same_v<Communicator, Self>;
+  return {.links = !alone,
+          .shares = true,
+          .slices = !alone,
+          .ties = true,
+          .states = true,
+          .two_models = true,
+          .ahead = !alone,
+          .asynchronous = !alone};
+}
+
 /// @tparam Device  a DeviceProgram
 template <class Device, class Backend, class Communicator, class Batch>
 constexpr RankWay rank_way() {
   using Program = typename Device::Program;
-  bool const all = rank_is_shared<Backend, Communicator, Batch>;
+  bool const shared = rank_is_shared<Backend, Communicator, Batch>;
+  RankWay const all = shared ? shared_rank_way<Communicator>() : RankWay{};
   bool const twins = Device::has_twins && !Program::averaging.keeps_two();
   bool const sums = twins ? Program::several_replicas : Device::sums_gradients;
   return {.in_order = sums && Device::batching.reproducible && !sums_in_order<Communicator>,
           .wire = Device::batching.wire,
-          .links = all || Program::devices > 1,
-          .shares = all || Program::sharded_state,
-          .slices = all || Program::layer_slices > 1 || Program::slices > 1,
-          .ties = all || Program::ties.count > 0,
-          .states = all || Program::stateful,
-          .two_models = all || Program::averaging.keeps_two(),
-          .ahead = all || Program::post_validated,
-          .asynchronous = all || Program::asynchrony.on()};
+          .links = all.links || Program::devices > 1,
+          .shares = all.shares || Program::sharded_state,
+          .slices = all.slices || Program::layer_slices > 1 || Program::slices > 1,
+          .ties = all.ties || Program::ties.count > 0,
+          .states = all.states || Program::stateful,
+          .two_models = all.two_models || Program::averaging.keeps_two(),
+          .ahead = all.ahead || Program::post_validated,
+          .asynchronous = all.asynchronous || Program::asynchrony.on()};
 }
 
 namespace detail {

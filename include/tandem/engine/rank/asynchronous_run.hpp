@@ -144,23 +144,27 @@ class AsynchronousRun {
   template <class Rank>
   void round(Stream& stream, std::int64_t g, std::int64_t all, Rank& rank) {
     each_action(rule_, places_.stage, g, all, [&](Action action, std::int64_t microbatch) {
-      std::int64_t const step = microbatch / rule_.microbatches;
-      int const m = static_cast<int>(microbatch % rule_.microbatches);
-      Slot& slot = slot_of(step, rank);
-      rank.at(action);
-      if (action.kind == ActionKind::update) {
-        update(stream, step, *slot.state);
-        return;
-      }
-      bool const is_forward = action.kind == ActionKind::forward;
-      if (is_forward && places_.predicts()) {
-        predict(*slot.state, microbatch);
-      }
-      rank.act(action, slot, m, static_cast<int>(microbatch % places_.tables()));
-      if (is_forward && stage().has_result && m + 1 == rule_.microbatches) {
-        finish(stream, slot);
-      }
+      act(stream, action, microbatch, rank);
     });
+  }
+  template <class Rank>
+  TANDEM_NOINLINE void act(Stream& stream, Action action, std::int64_t g, Rank& rank) {
+    std::int64_t const step = g / rule_.microbatches;
+    int const m = static_cast<int>(g % rule_.microbatches);
+    Slot& slot = slot_of(step, rank);
+    rank.at(action);
+    if (action.kind == ActionKind::update) {
+      update(stream, step, *slot.state);
+      return;
+    }
+    bool const is_forward = action.kind == ActionKind::forward;
+    if (is_forward && places_.predicts()) {
+      predict(*slot.state, g);
+    }
+    rank.act(action, slot, m, static_cast<int>(g % places_.tables()));
+    if (is_forward && stage().has_result && m + 1 == rule_.microbatches) {
+      finish(stream, slot);
+    }
   }
 
   // The losses of all: no other rank has any. Where none of them is to blame for a sum that is not
