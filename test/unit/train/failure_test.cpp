@@ -36,9 +36,10 @@ namespace failure_test {
 using test::contains;
 using test::Samples;
 
+using Replicas = Trainer<test::TinyNet, DataParallel<3>, Host>;
+
 TEST_CASE("a loss that is no number names step and rank, and the step has not happened") {
   test::Watchdog const watchdog{"non-finite loss"};
-  using Replicas = Trainer<test::TinyNet, DataParallel<3>, Host>;
   TrainerOptions const options{.batch = 9,
                                .optimizer = Sgd{.learning_rate = 0.1F, .momentum = 0.9F},
                                .threads_per_device = 1};
@@ -165,7 +166,7 @@ TEST_CASE("a number in the data that is none is not blamed on the learning rate"
 }
 
 /// Passes its input on. A number above 100 in it makes a rank throw in forward, above 200 in
-/// backward; one below -100 makes it late by a second and a half.
+/// backward; one below -100 makes it late.
 struct Tripwire {
   static constexpr std::string_view name = "Tripwire";
   static constexpr Shape output(Shape in) { return in; }
@@ -176,7 +177,7 @@ struct Tripwire {
       throw std::runtime_error{"tripped in forward"};
     }
     if (least < -100) {
-      std::this_thread::sleep_for(std::chrono::milliseconds{1500});
+      std::this_thread::sleep_for(std::chrono::milliseconds{600});
     }
     std::ranges::copy(call.x, call.y.begin());
   }
@@ -294,7 +295,6 @@ bool is_refused(auto const& f) {
 
 TEST_CASE("a child of fork() has a sentence for each use of a trainer, and ends none") {
   test::Watchdog const watchdog{"fork"};
-  using Replicas = Trainer<test::TinyNet, DataParallel<2>, Host>;
   TrainerOptions const options{.batch = 8, .threads_per_device = 1};
   auto trainer = std::make_unique<Replicas>(options);
   auto predictor = std::make_unique<Predictor<test::TinyNet, Host>>(PredictorOptions{.threads = 1});

@@ -120,12 +120,12 @@ TEST_CASE("a stage that throws when the pipeline is emptied, or when nobody asks
 TEST_CASE("a stage that does not come in time; a program that lets the ranks wait") {
   Watchdog const watchdog{"a stage is late"};
   TrainerOptions hasty = options();
-  hasty.timeout = std::chrono::milliseconds{1000};
+  hasty.timeout = std::chrono::milliseconds{300};
   PipeDreamThree trainer{hasty};
   trainer.step(data.x, data.y);
-  std::this_thread::sleep_for(std::chrono::milliseconds{1500});
+  std::this_thread::sleep_for(std::chrono::milliseconds{450});
   trainer.step(data.x, data.y);
-  Trap::set(1, Pass::forward, 1, std::chrono::milliseconds{2500});
+  Trap::set(1, Pass::forward, 1, std::chrono::milliseconds{800});
   std::string const text = message<RankError>([&] {
     for (int s = 0; s < 3; ++s) {
       trainer.step(data.x, data.y);
@@ -134,7 +134,7 @@ TEST_CASE("a stage that does not come in time; a program that lets the ranks wai
   INFO(text);
   CHECK(contains(text, "rank 1 did not "));
   CHECK(contains(text, " boundary "));
-  CHECK(contains(text, "within 1 s"));
+  CHECK(contains(text, "within 300 ms"));
   CHECK(contains(text, "1F2"));
   check_refusal(trainer);
 }
