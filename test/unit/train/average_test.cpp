@@ -25,7 +25,7 @@ using test::message;
 using test::TinyNet;
 using R = Reproducible<>;
 using One = SingleDevice<Microbatches<4>, R>;
-constexpr int batch = 12;
+constexpr int batch = 8;
 
 TrainerOptions averaging(double decay = 0.75, std::string pattern = "*") {
   return {.batch = batch,
