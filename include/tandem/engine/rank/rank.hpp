@@ -418,13 +418,13 @@ class Rank final : public RankInterface<BatchType> {
         return;
       }
     }
-    walk(row, *progress_);
+    walk(row, *progress_, *this);
   }
 
-  TANDEM_NOINLINE void walk(Action const* next, std::atomic<std::uint64_t>& progress) {
+  static void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
     for (;; ++next) {
       progress.store(pack(*next), std::memory_order_relaxed);
-      if (!act(*next)) {
+      if (!rank.act(*next)) {
         return;
       }
     }
