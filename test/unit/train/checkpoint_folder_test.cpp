@@ -28,6 +28,11 @@ namespace checkpoint_folder_test {
 using detail::CheckpointContents;
 using detail::CheckpointManifest;
 
+/// What is said of a folder that cannot be read.
+std::string refusal(std::string const& path) {
+  return test::message<FileError>([&] { static_cast<void>(detail::read_tensors(path)); });
+}
+
 TEST_CASE("a checkpoint's name has its step, and nothing else is a checkpoint") {
   CHECK(detail::checkpoint_name(0) == "step-000000");
   CHECK(detail::checkpoint_name(420) == "step-000420");
@@ -345,8 +350,7 @@ TEST_CASE("a flipped bit is found in every byte of every file, and the file name
       CAPTURE(at);
       int const bit = static_cast<int>(at % 8);
       test::flip(file, at, bit);
-      CHECK(test::contains(
-          test::message<FileError>([&] { static_cast<void>(detail::read_tensors(path)); }), file));
+      CHECK(test::contains(refusal(path), file));
       test::flip(file, at, bit);
     }
     test::put(file, good.substr(0, good.size() - 1));
@@ -363,9 +367,7 @@ TEST_CASE("a flipped bit is found in every byte of every file, and the file name
   CHECK(detail::read_tensors(path).tensors().size() == 5);
   std::string const model = path + "/model-00001-of-00001.safetensors";
   test::flip(model, std::filesystem::file_size(model) - 1, 0);
-  CHECK(test::contains(
-      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(path)); }),
-      "tensor \"1.weight\" is damaged"));
+  CHECK(test::contains(refusal(path), "tensor \"1.weight\" is damaged"));
 }
 
 TEST_CASE("tandem.json is refused for anything but what was written") {
@@ -409,9 +411,8 @@ TEST_CASE("a model's folder as Hugging Face's tools write it is read by its inde
   put("model-00001-of-00002.safetensors", "a");
   put("model-00002-of-00002.safetensors", "b");
   std::string const index = folder.file("model.safetensors.index.json");
-  CHECK(test::contains(
-      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
-      "without tandem.json, model.safetensors.index.json or model.safetensors"));
+  CHECK(test::contains(refusal(folder.name()),
+                       "without tandem.json, model.safetensors.index.json or model.safetensors"));
   auto const put_index = [&](std::string_view b) {
     test::put(index, R"({"metadata": {"total_size": 24.0, "by": ["x", null], "in": {"all": true}},
         "version": 1.5, "weight_map": {
@@ -421,18 +422,12 @@ TEST_CASE("a model's folder as Hugging Face's tools write it is read by its inde
   put_index("model-00002-of-00002.safetensors");
   CHECK(detail::read_tensors(folder.name()).tensors().size() == 2);
   put_index("model-00001-of-00002.safetensors");
-  CHECK(test::contains(
-      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
-      "there is no tensor \"b\""));
+  CHECK(test::contains(refusal(folder.name()), "there is no tensor \"b\""));
   put_index("../model-00002-of-00002.safetensors");
-  CHECK(test::contains(
-      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
-      "is none of a file beside it"));
+  CHECK(test::contains(refusal(folder.name()), "is none of a file beside it"));
   put("model-00002-of-00002.safetensors", "a");
   put_index("model-00002-of-00002.safetensors");
-  CHECK(test::contains(
-      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
-      "the tensor \"a\" is in two files"));
+  CHECK(test::contains(refusal(folder.name()), "the tensor \"a\" is in two files"));
 }
 
 TEST_CASE("a model's folder without an index is its model.safetensors") {
@@ -444,16 +439,15 @@ TEST_CASE("a model's folder without an index is its model.safetensors") {
   CHECK(detail::read_tensors(folder.name()).at("a").data.size() == sizeof numbers);
   test::put(folder.file("model.safetensors.index.json"),
             R"({"weight_map": {"b": "b.safetensors"}})");
-  CHECK(test::contains(
-      test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }),
-      folder.file("b.safetensors")));  // an index decides
+  CHECK(test::contains(refusal(folder.name()),
+                       folder.file("b.safetensors")));  // an index decides
 }
 
 TEST_CASE("a folder of checkpoints is none, and the newest is named") {
   test::TemporaryFolder const folder;
   Tensors const some;
   write_checkpoint_folder(folder.name(), some.contents);
-  CHECK(test::message<FileError>([&] { static_cast<void>(detail::read_tensors(folder.name())); }) ==
+  CHECK(refusal(folder.name()) ==
         "'" + folder.name() +
             "': this is a folder of checkpoints; give one of them, of which the newest is '" +
             folder.file("step-000420") + "'");
