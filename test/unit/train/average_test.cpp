@@ -38,6 +38,9 @@ TrainerOptions averaging(double decay = 0.75, std::string pattern = "*") {
 template <class S = One, class Backend = Host>
 using Tiny = Trainer<TinyNet, S, Backend>;
 
+template <class S>
+using Plain = Trainer<test::PlainNet, S, Host>;
+
 template <class T>
 void take_step(T& trainer, int step) {
   test::Samples<typename T::T> const data{T::input, 5, batch, static_cast<std::uint64_t>(step)};
@@ -200,10 +203,10 @@ TEST_CASE("averages: what is refused") {
       "TrainerOptions: average.pattern '*.running_mean' matches no trained weight; names look like "
       "'0.weight'");
   CHECK(message<ContractError>([] {
-          Tiny<Pipeline<PipeDream, 1, Split<4>, Split<5>>>{averaging()};
+          Plain<Pipeline<PipeDream, 1, Split<2>, Split<2>>>{averaging()};
         }).find("average is of the weights after each step") != std::string::npos);
   CHECK(message<ContractError>([] {
-          Tiny<CrossModelParallel<AverageWeights<>, Split<4>, Split<5>>>{averaging()};
+          Plain<CrossModelParallel<AverageWeights<>, Split<2>, Split<2>>>{averaging()};
         }).find("average is of the weights of one model") != std::string::npos);
 
   test::TemporaryFolder const folder;

@@ -121,8 +121,7 @@ TEST_CASE("a model that is cut answers as one device with the same microbatches,
   CHECK((answers<Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>, R,
                           Checkpoint<Boundaries>>>() == one));
   CHECK((answers<InTwoDirections>() == one));
-  CHECK((answers<Hybrid<DataParallel<2, R>, Pipeline<ZeroBubbleH1, 2, Split<4>, Split<5>>>>() ==
-         one));
+  CHECK((answers<Hybrid<DataParallel<2, R>, Pipeline<GPipe, 2, Split<4>, Split<5>>>>() == one));
 }
 
 TEST_CASE("evaluation changes nothing, and training goes on as if it had not been") {

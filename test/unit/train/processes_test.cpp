@@ -101,31 +101,29 @@ TEST_CASE("ranks of several processes train, evaluate and predict as those of on
   check<Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Split<4>, Split<5>>>>({{2, 2}, {4, 2}});
 }
 
-struct Words
-    : Network<Tokens<12, 7>, Sequential<Embedding<7, 8>, Residual<Lstm<8>>, Vocabulary<7>>> {};
+struct Kept : Network<Tokens<6, 7>, Sequential<Embedding<7, 8>, Lstm<8, Stateful>, Vocabulary<7>>> {
+};
+using One = Trainer<Kept, DataParallel<2>, Host>;
+using Many = Trainer<Kept, DataParallel<2>, Host, DefaultLoss<Kept>,
+                     DefaultMetric<DefaultLoss<Kept>>, test::ThreadsAsProcesses>;
 
 TEST_CASE("processes write the same text") {
   test::Watchdog const watchdog{"processes write"};
   std::vector<std::int32_t> const prompt{3, 1, 4};
   GenerateOptions const draws{.tokens = 9, .temperature = 1.0F};
   TrainerOptions const options{.batch = 4, .seed = 5, .threads_per_device = 1};
-  Trainer<Words, DataParallel<2>, Host> one{options};
+  One one{options};
   auto const text = one.generate(prompt, draws);
   std::mutex mutex;
   test::as_processes(2, [&](World const& world) {
     TrainerOptions own = options;
     own.world = world;
-    Trainer<Words, DataParallel<2>, Host, DefaultLoss<Words>, DefaultMetric<DefaultLoss<Words>>,
-            test::ThreadsAsProcesses>
-        trainer{own};
+    Many trainer{own};
     auto const written = trainer.generate(prompt, draws);
     std::lock_guard const lock{mutex};
     CHECK(written == text);
   });
 }
-
-struct Kept : Network<Tokens<6, 7>, Sequential<Embedding<7, 8>, Lstm<8, Stateful>, Vocabulary<7>>> {
-};
 
 template <class Trainer>
 std::vector<double> carry_on(World const& world, std::string const& file) {
@@ -145,14 +143,11 @@ std::vector<double> carry_on(World const& world, std::string const& file) {
 TEST_CASE("a checkpoint of processes has the states of all") {
   test::Watchdog const watchdog{"processes' states"};
   test::TemporaryFolder const folder;
-  auto const one = carry_on<Trainer<Kept, DataParallel<2>, Host>>({}, folder.file("one"));
+  auto const one = carry_on<One>({}, folder.file("one"));
   CHECK(one[0] == one[1]);
   std::mutex mutex;
   test::as_processes(2, [&](World const& world) {
-    auto const losses =
-        carry_on<Trainer<Kept, DataParallel<2>, Host, DefaultLoss<Kept>,
-                         DefaultMetric<DefaultLoss<Kept>>, test::ThreadsAsProcesses>>(
-            world, folder.file("two"));
+    auto const losses = carry_on<Many>(world, folder.file("two"));
     std::lock_guard const lock{mutex};
     CHECK(losses == one);
   });

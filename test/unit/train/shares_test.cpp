@@ -93,7 +93,7 @@ using Many =
 
 TEST_CASE("each process reads its share, and all have the numbers of one") {
   test::Watchdog const watchdog{"shares"};
-  using S = DataParallel<4, Reproducible<>>;
+  using S = DataParallel<4>;
   Reads all{};
   Reads evaluated{};
   Seen const one = train<Trainer<test::TinyNet, S, Host>>({}, all, evaluated);
