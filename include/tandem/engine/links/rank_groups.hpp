@@ -7,6 +7,7 @@
 /// averaged the two ranks that have the same parts of them, and the ranks that have its slices.
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <tandem/comm/rank_set.hpp>
@@ -151,7 +152,7 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
           }
         }
       }
-      groups.push_back(set);
+      groups.push_back(std::move(set));
     }
   }
   for (int line = 0; line < lines(); ++line) {
@@ -182,7 +183,7 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
           set.ranks.push_back(devices[of.device[d]]);
         }
         if (of.crosses()) {
-          groups.push_back(set);
+          groups.push_back(std::move(set));
         }
       }
     }
@@ -193,7 +194,7 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
     for (int slice = 0; slice < ranks.count; ++slice) {
       set.ranks.push_back(ranks[slice]);
     }
-    groups.push_back(set);
+    groups.push_back(std::move(set));
   }
   return groups;
 }

@@ -220,8 +220,8 @@ class Rank final : public RankInterface<BatchType> {
       rounds_->fill(0);
     }
   }
-  void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
-  void restore() override { updates_.restore(parts_); }
+  TANDEM_COLD void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
+  TANDEM_COLD void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   void set_missed_steps(std::span<std::int64_t const> missed) override {
     updates_.set_missed_steps(parts_, missed);

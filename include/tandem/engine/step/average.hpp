@@ -4,12 +4,12 @@
 /// @file
 /// StepAverage: the averages of a device's weights, which stand behind the optimizer's states.
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/core/insertion_sort.hpp>
 #include <tandem/core/loss_scaling.hpp>
 #include <tandem/engine/memory/parameter_memory.hpp>
 #include <tandem/graph/graph_view.hpp>
@@ -156,7 +156,7 @@ TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t 
       trained.push_back(p);
     }
   }
-  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
+  insertion_sort(trained, [&](int a, int b) { return offset[a] < offset[b]; });
   std::vector<OwnedRange> runs;
   bool joins = false;
   for (int const p : trained) {

@@ -127,7 +127,7 @@ TANDEM_ONCE Team::Team(int threads, OpenMp const& threads_of)
   members_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int member = 1; member < threads; ++member) {
-      members_.emplace_back([this, member] { serve(member); });
+      members_.push_back(std::thread{[this, member] { serve(member); }});
     }
   } catch (std::system_error const& error) {
     auto const got = std::to_string(members_.size() + 1);

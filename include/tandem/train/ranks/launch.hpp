@@ -163,7 +163,7 @@ TANDEM_ONCE RankThreads::RankThreads(int ranks, OnError on_error, int first_rank
   workers_.reserve(static_cast<std::size_t>(ranks));
   try {
     for (int rank = 0; rank < ranks; ++rank) {
-      workers_.emplace_back([this, rank] { serve(rank); });
+      workers_.push_back(std::thread{[this, rank] { serve(rank); }});
     }
   } catch (std::system_error const& error) {
     auto const made = std::to_string(workers_.size());
