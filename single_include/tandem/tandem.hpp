@@ -264,7 +264,7 @@
 extern char const TANDEM_BODIES_NAME;
 #if defined(TANDEM_IMPL_SRC)
 char const TANDEM_BODIES_NAME = 0;
-#elif defined(__GNUC__) || defined(__clang__)
+#elif (defined(__GNUC__) || defined(__clang__)) && !defined(TANDEM_IMPL_CUDA)
 namespace tandem::detail {
 [[gnu::used]] static char const* const bodies_elsewhere = &TANDEM_BODIES_NAME;
 }
@@ -303,6 +303,16 @@ namespace tandem::detail {
 #define TANDEM_KERNEL
 #endif
 
+/// Whether this compiler translates kernels. Plain C++ reads them, so that tandem/cuda.cuh can be
+/// included by files whose kernels another unit has; it must not instantiate one.
+#if defined(__CUDACC__) || defined(TANDEM_CUDA_EMULATED)
+#define TANDEM_DEVICE_CODE 1
+#define TANDEM_LAUNCH_BOUNDS(threads, blocks) __launch_bounds__(threads, blocks)
+#else
+#define TANDEM_DEVICE_CODE 0
+#define TANDEM_LAUNCH_BOUNDS(threads, blocks)
+#endif
+
 /// A function of its own even where the optimiser would inline it: one for each stage and pass, and
 /// kernels whose bits must not depend on their caller. TANDEM_INLINE is the opposite: a rank's
 /// switch over its actions.
@@ -329,10 +339,11 @@ namespace tandem::detail {
 // ---- tandem/engine/rank/rank.hpp
 
 /// @file
-/// Rank: one device's program, step by step: a loop over its row of actions. All memory is
-/// allocated by the constructor, but for the boxes of messages, each made when it is first used; a
-/// step allocates nothing. Libraries do as they like: each run of a oneDNN primitive makes some
-/// small objects (193 a step of SmallCnn), and so may OpenMP.
+/// Rank: one device's program: a loop over its row of actions, step by step, or round after round
+/// of an AsynchronousRun. All memory is allocated by the constructor, but for the boxes of
+/// messages, each made when it is first used; a step allocates nothing. Libraries do as they like:
+/// each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may
+/// OpenMP.
 
 // ---- tandem/comm/concepts.hpp
 
@@ -676,207 +687,71 @@ constexpr void expects(bool condition, char const* message) {
                : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
 #endif
 
-// ---- tandem/engine/prepare/rank_plan.hpp
+// ---- tandem/engine/links/no_part.hpp
 
 /// @file
-/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+/// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
+/// to do is nothing, and nothing of the part is compiled. RankPart: one that a program may not
+/// need.
 
-// ---- tandem/engine/prepare/device_tables.hpp
-
-/// @file
-/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
-
-// ---- tandem/core/mesh.hpp
+// ---- tandem/graph/branches.hpp
 
 /// @file
-/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
+/// module; and a stream for each.
+
+// ---- tandem/core/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
 ///
-/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
-/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
 
-namespace tandem {
+namespace tandem::detail {
 
-/// In place of a number of replicas, or of ranks: as many as the program is started with.
-inline constexpr int by_world = -1;
+/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
+/// machine.
+inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
 
-/// What ranks may differ in.
-enum class Axis : std::uint8_t {
-  data,   ///< replicas of the model, each with its share of the batch
-  model,  ///< devices of a replica, each with its parts of the model
-  tensor  ///< slices of the layers of a part
-};
-inline constexpr int axis_count = 3;
-inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
-
-/// Where a rank is. 0 along an axis that its mesh does not have.
-struct Coordinates {
-  int data = 0;
-  int model = 0;
-  int tensor = 0;
-
-  [[nodiscard]] constexpr int& operator[](Axis axis) {
-    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
-  }
-  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
-
-  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
-};
-
-/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
-struct MeshGroup {
-  int first = 0;
-  int stride = 1;
-  int count = 1;
-
-  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
-
-  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
-};
-
-/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
-///
-///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
-///
-///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
-///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
-///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
-///
-/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
-/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
-class Mesh {
+template <class T>
+class Scratch {
  public:
-  /// One rank.
-  constexpr Mesh() = default;
-
-  /// @p extent ranks along one axis.
-  /// @throws ContractError  less than one
-  constexpr Mesh(Axis axis, int extent) {
-    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
-    extent_[index(axis)] = extent;
-  }
-
-  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
-  /// @throws ContractError  an axis would be in two places, or there are too many ranks
-  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
-    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
-            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
-    Mesh product;
-    for (Axis const axis : all_axes) {
-      int const a = index(axis);
-      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
-                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
-              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
-              "one place; give its whole extent on one side");
-      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
-      product.stride_[a] = product.extent_[a] == 1 ? 1
-                           : inner.extent_[a] > 1  ? inner.stride_[a]
-                                                   : outer.stride_[a] * inner.size();
+  /// @p size elements, each T{}; a product is to be one of 64 bits
+  /// @throws ContractError  they would take more than most_scratch_bytes
+  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
+  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
+    for (std::int64_t i = 0; i < size; ++i) {
+      data_[i] = value;
     }
-    return product;
   }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
 
-  /// Ranks.
-  [[nodiscard]] constexpr int size() const {
-    int ranks = 1;
-    for (int const extent : extent_) {
-      ranks *= extent;
-    }
-    return ranks;
-  }
-  /// Ranks of a group along @p axis.
-  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
-  /// Groups along @p axis.
-  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
-
-  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
-    check(rank);
-    return rank / stride(axis) % extent(axis);
-  }
-  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
-    Coordinates at;
-    for (Axis const axis : all_axes) {
-      at[axis] = coordinate(rank, axis);
-    }
-    return at;
-  }
-  /// @throws ContractError  no rank is there
-  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
-    int rank = 0;
-    for (Axis const axis : all_axes) {
-      expects(at[axis] >= 0 && at[axis] < extent(axis),
-              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
-              "extent - 1");
-      rank += at[axis] * stride(axis);
-    }
-    return rank;
-  }
-
-  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
-  /// in the order of their first ranks.
-  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
-    check(rank);
-    int const stride = this->stride(axis);
-    return rank / (stride * extent(axis)) * stride + rank % stride;
-  }
-  /// The ranks of group number @p number along @p axis.
-  /// @throws ContractError  there is no such group
-  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
-    expects(number >= 0 && number < groups(axis),
-            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
-            "mesh.groups(axis) - 1");
-    int const stride = this->stride(axis);
-    return {.first = number / stride * stride * extent(axis) + number % stride,
-            .stride = stride,
-            .count = extent(axis)};
-  }
-  /// The ranks that differ from @p rank along @p axis only, itself among them.
-  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
-    return group(group_of(rank, axis), axis);
-  }
-  /// Whether @p rank is the first of its group along @p axis.
-  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
-    return coordinate(rank, axis) == 0;
-  }
-
-  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
-  /// none of them.
-  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
-    for (int rank = first; rank < first + count; ++rank) {
-      MeshGroup const group = along(axis, rank);
-      if (group[0] < first || group[group.count - 1] >= first + count) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
+  constexpr T& operator[](std::int64_t i) { return data_[i]; }
+  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
 
  private:
-  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
-
-  // From a rank to the next of its group.
-  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
-  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
-  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
-    return stride(axis) * extent(axis) == size();
-  }
-  constexpr void check(int rank) const {
-    expects(rank >= 0 && rank < size(),
-            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  static constexpr T* make(std::int64_t size) {
+    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
+            "an action table is too large: its stages times its microbatches, or links times "
+            "depth, would take more than 1 GiB; give smaller numbers");
+    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
   }
 
-  int extent_[axis_count] = {1, 1, 1};
-  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
+  T* data_;
 };
 
-}  // namespace tandem
+}  // namespace tandem::detail
 
-// ---- tandem/engine/step/source.hpp
+// ---- tandem/graph/graph_view.hpp
 
 /// @file
-/// The source of a network on two inputs: what of it depends on the first alone. Where the second
-/// comes row by row, this is computed once.
+/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
 
 // ---- tandem/graph/graph.hpp
 
@@ -2174,33 +2049,6 @@ TANDEM_ONCE std::string to_string(Path const& path) {
 
 namespace tandem {
 
-/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
-template <class Program>
-constexpr bool reads_two() {
-  if constexpr (requires { Program::Program::network; }) {
-    return Program::Program::network.node[1].kind == NodeKind::input;
-  } else if constexpr (requires { Program::network; }) {
-    return Program::network.node[1].kind == NodeKind::input;
-  } else {
-    return false;  // a test's own
-  }
-}
-
-/// Whether a node of a network on two inputs depends on the first alone: it has that one's time. A
-/// node that reads rows of both has the time of the one that asks.
-constexpr bool has_source_time(Node const& node) {
-  return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
-}
-
-}  // namespace tandem
-
-// ---- tandem/graph/graph_view.hpp
-
-/// @file
-/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
-
-namespace tandem {
-
 /// Refers to a Graph, which must outlive it.
 struct GraphView {
   int nodes = 0;
@@ -2279,6 +2127,763 @@ TANDEM_ONCE std::string untied_name(GraphView network, int p) {
 }  // namespace tandem
 
 #endif
+
+namespace tandem {
+
+/// Nodes [first, last) behind a fork and before the join of what comes of it: chains of which none
+/// reads or writes what another does.
+struct BranchRegion {
+  int first = 0;
+  int last = 0;
+  int branches = 0;  ///< that compute something
+};
+
+/// The regions of a graph, the outermost of those that stand within another; at run time and at
+/// compile time. A join is any node of several inputs, its fork the last node that all ways to it
+/// come through. A region is of one stage and of one run that is computed again, and joins nothing
+/// with other ranks. Where merged convolutions are its only tie, it begins behind them.
+class Branches {
+ public:
+  int count = 0;
+  detail::Scratch<BranchRegion> region;
+  detail::Scratch<int> first;   ///< of a node: the first of its region; itself, if it is in none
+  detail::Scratch<int> last;    ///< the last one
+  detail::Scratch<int> branch;  ///< in the order of their first nodes; -1: it is in none
+  detail::Scratch<int> stream;  ///< whose kernels run in order; 0: with all that is in no region
+
+  /// @param streams  that there are; with 1 there are regions, and nothing runs at the same time
+  /// @param segment  of each node: its run of nodes that is computed again; null: none is
+  constexpr Branches(GraphView graph, int streams, int const* segment = nullptr)
+      : region{graph.nodes},
+        first{graph.nodes},
+        last{graph.nodes},
+        branch{graph.nodes, -1},
+        stream{graph.nodes} {
+    for (int n = 0; n < graph.nodes; ++n) {
+      first[n] = last[n] = n;
+    }
+    find(graph, segment);
+    for (int r = 0; r < count; ++r) {
+      share_out(graph, region[r], std::max(streams, 1));
+    }
+  }
+
+  /// Whether a node is in a region, begins or ends it.
+  [[nodiscard]] constexpr bool inside(int n) const { return branch[n] >= 0; }
+  [[nodiscard]] constexpr bool begins(int n) const { return inside(n) && first[n] == n; }
+  [[nodiscard]] constexpr bool ends(int n) const { return inside(n) && last[n] == n; }
+  /// Whether nothing orders two nodes.
+  [[nodiscard]] constexpr bool apart(int a, int b) const {
+    return inside(a) && inside(b) && first[a] == first[b] && stream[a] != stream[b];
+  }
+
+ private:
+  constexpr void find(GraphView graph, int const* segment) {
+    detail::Scratch<int> before{graph.nodes,
+                                -1};           // the last node that all ways to one come through
+    detail::Scratch<bool> leads{graph.nodes};  // computes what stands in other nodes, too
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        int a = graph.source[e];
+        int b = e == node.first_edge ? a : before[n];
+        while (a != b) {
+          int& later = a > b ? a : b;
+          later = before[later];
+        }
+        before[n] = a;
+      }
+      if (node.merged) {
+        leads[node.home] = true;
+      }
+    }
+    detail::Scratch<int> part{graph.nodes};
+    for (int join = graph.nodes - 1; join > 0; --join) {
+      if (graph.node[join].edges < 2 || inside(join)) {
+        continue;
+      }
+      BranchRegion best{};
+      for (int begin = before[join] + 1; begin < join; ++begin) {
+        if (begin == before[join] + 1 || leads[begin - 1]) {
+          int const parts = divide(graph, segment, begin, join, part);
+          best = parts > best.branches ? BranchRegion{begin, join, parts} : best;
+        }
+      }
+      if (best.branches > 1) {
+        divide(graph, segment, best.first, best.last, part);
+        take(best, part);
+      }
+    }
+  }
+
+  // Puts nodes [begin, end) into the fewest parts between which there is no edge, each known by its
+  // first node. @return how many of them compute; 0: they may not run beside one another
+  static constexpr int divide(GraphView graph, int const* segment, int begin, int end,
+                              detail::Scratch<int>& part) {
+    auto const root = [&](int n) {
+      while (part[n] != n) {
+        n = part[n];
+      }
+      return n;
+    };
+    for (int n = begin; n < end; ++n) {
+      Node const& node = graph.node[n];
+      bool const together = node.stage == graph.node[begin].stage && !node.synchronizes &&
+                            !node.is_end() && (segment == nullptr || segment[n] == segment[begin]);
+      if (!together) {
+        return 0;
+      }
+      part[n] = n;
+      auto const tie = [&](int other) {
+        if (other >= begin && other < end) {
+          int const a = root(n);
+          int const b = root(other);
+          part[std::max(a, b)] = std::min(a, b);
+        }
+      };
+      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+        tie(graph.source[e]);
+      }
+      tie(node.home < n ? node.home : -1);
+      tie(node.absorbs);
+      tie(node.activated_by);
+      tie(node.sums);
+    }
+    for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
+      int const home = graph.node[n].home;
+      if (home > n && home < end) {
+        int const a = root(n);
+        int const b = root(home);
+        part[std::max(a, b)] = std::min(a, b);
+      }
+    }
+    int computing = 0;
+    for (int p = begin; p < end; ++p) {
+      bool computes = false;
+      for (int n = p; n < end && !computes; ++n) {
+        computes = graph.node[n].computes() && root(n) == p;
+      }
+      computing += computes ? 1 : 0;
+    }
+    return computing;
+  }
+
+  constexpr void take(BranchRegion const& own, detail::Scratch<int>& part) {
+    int parts = 0;
+    for (int n = own.first; n < own.last; ++n) {
+      int p = n;
+      while (part[p] != p) {
+        p = part[p];
+      }
+      branch[n] = p == n ? parts++ : branch[p];
+      first[n] = own.first;
+      last[n] = own.last - 1;
+    }
+    region[count++] = own;
+  }
+
+  // The longest branch first, each to the stream that has least to do.
+  constexpr void share_out(GraphView graph, BranchRegion const& own, int streams) {
+    int const nodes = own.last - own.first;
+    detail::Scratch<std::int64_t> work{nodes};
+    detail::Scratch<std::int64_t> load{streams};
+    for (int n = own.first; n < own.last; ++n) {
+      Node const& node = graph.node[n];
+      work[branch[n]] += node.computes() ? 1 + node.macs + node.out.elements() : 0;
+    }
+    for (int turn = 0; turn < nodes; ++turn) {
+      int longest = 0;
+      for (int b = 1; b < nodes; ++b) {
+        longest = work[b] > work[longest] ? b : longest;
+      }
+      int least = 0;
+      for (int s = 1; s < streams; ++s) {
+        least = load[s] < load[least] ? s : least;
+      }
+      if (work[longest] == 0) {
+        break;
+      }
+      load[least] += work[longest];
+      work[longest] = 0;
+      for (int n = own.first; n < own.last; ++n) {
+        stream[n] = branch[n] == longest ? least : stream[n];
+      }
+    }
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/strategy/memory/parameter_layout.hpp
+
+/// @file
+/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
+/// optimizer state, and which runs of it are reduced together.
+///
+/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
+/// so that a bucket is one contiguous run and nothing is copied; behind them those whose gradients
+/// are GradientRows, which stand elsewhere. Frozen ones come last and have no gradient. Cost: one
+/// walk over the nodes, at compile time.
+
+namespace tandem {
+
+/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
+inline constexpr int parameter_alignment = 16;
+
+template <int Nodes, int Parameters>
+struct ParameterLayout {
+  std::int64_t offset[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};                     ///< of a graph's parameter, in elements
+  std::int64_t dense = 0;     ///< elements that have a gradient in the flat array, gaps included
+  std::int64_t trained = 0;   ///< these and the elements of parameters with GradientRows
+  std::int64_t elements = 0;  ///< all of them
+  int buckets = 0;
+  std::int64_t bucket_begin[static_cast<std::size_t>(Nodes + 1)] =
+      {};  ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
+  int bucket_stage[static_cast<std::size_t>(Nodes)] =
+      {};  ///< whose parameters the bucket has: of one stage only
+  std::int16_t closes[static_cast<std::size_t>(Nodes)] =
+      {};                 ///< bucket that is whole after this node's backward, or -1
+  int row_gradients = 0;  ///< parameters with GradientRows
+  int row_parameter[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};  ///< of each of these: its index in the graph
+  int row_bucket[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
+      {};  ///< with which bucket it is reduced
+};
+
+/// Refers to a ParameterLayout of any size, which must outlive it.
+struct LayoutView {
+  std::int64_t const* offset;
+  std::int64_t dense;
+  std::int64_t trained;
+  std::int64_t elements;
+  int buckets;
+  std::int64_t const* bucket_begin;
+  int const* bucket_stage;
+  std::int16_t const* closes;
+  int row_gradients;
+  int const* row_parameter;
+  int const* row_bucket;
+
+  template <int Nodes, int Parameters>
+  constexpr LayoutView(ParameterLayout<Nodes, Parameters> const& of)
+      : offset{of.offset},
+        dense{of.dense},
+        trained{of.trained},
+        elements{of.elements},
+        buckets{of.buckets},
+        bucket_begin{of.bucket_begin},
+        bucket_stage{of.bucket_stage},
+        closes{of.closes},
+        row_gradients{of.row_gradients},
+        row_parameter{of.row_parameter},
+        row_bucket{of.row_bucket} {}
+};
+
+/// Elements [begin, end) of the flat arrays.
+struct ElementRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  [[nodiscard]] constexpr std::int64_t count() const { return end - begin; }
+  [[nodiscard]] constexpr bool has(std::int64_t element) const {
+    return begin <= element && element < end;
+  }
+};
+
+/// Elements whose optimizer states, and perhaps gradients, a rank has, where it has some only.
+struct OwnedRange {
+  ElementRange range{};
+  std::int64_t lag = 0;  ///< how far before them in their arrays these stand
+
+  [[nodiscard]] constexpr std::int64_t state_begin() const { return range.begin - lag; }
+};
+
+/// What of @p range is in @p owned; of no elements where nothing is.
+constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
+  std::int64_t const begin = range.begin > owned.range.begin ? range.begin : owned.range.begin;
+  std::int64_t const end = range.end < owned.range.end ? range.end : owned.range.end;
+  return {{begin, end > begin ? end : begin}, owned.lag};
+}
+
+template <class Layout>
+constexpr ElementRange bucket_range(Layout const& layout, int bucket) {
+  return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
+}
+
+/// Elements of the largest bucket.
+template <class Layout>
+constexpr std::int64_t largest_bucket(Layout const& layout) {
+  std::int64_t most = 0;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    std::int64_t const count = bucket_range(layout, bucket).count();
+    most = count > most ? count : most;
+  }
+  return most;
+}
+
+/// Which bucket has @p element, or -1: it is frozen, or its gradient is of rows.
+constexpr int bucket_of(LayoutView const& layout, std::int64_t element) {
+  if (element >= layout.dense) {
+    return -1;
+  }
+  int bucket = 0;
+  while (layout.bucket_begin[bucket + 1] <= element) {
+    ++bucket;
+  }
+  return bucket;
+}
+
+/// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
+/// where each has the states of its own part alone.
+constexpr ElementRange bucket_share(LayoutView const& layout, int bucket, int share, int shares) {
+  ElementRange const whole = bucket_range(layout, bucket);
+  std::int64_t const count = whole.count() / shares;
+  return {whole.begin + share * count, whole.begin + (share + 1) * count};
+}
+
+/// Where the trained parameters of a stage are: its buckets are neighbours.
+constexpr ElementRange trained_range(LayoutView const& layout, int stage) {
+  ElementRange range;
+  for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
+    if (layout.bucket_stage[bucket] == stage) {
+      range.end = range.count() == 0 ? layout.bucket_begin[bucket + 1] : range.end;
+      range.begin = layout.bucket_begin[bucket];
+    }
+  }
+  return range;
+}
+
+/// Of each bucket of a device that has both copies of its parts of the model: the one with the
+/// other copy's same parameters.
+template <int Nodes>
+struct TwinOf {
+  int of[static_cast<std::size_t>(Nodes)] = {};
+};
+
+/// The copies are cut alike, so they have as many buckets each, in the same order.
+/// @param parts  of the model: stage s is of part s % parts
+template <int Nodes, int Parameters>
+constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
+  TwinOf<Nodes> twins;
+  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
+    int const stage = layout.bucket_stage[bucket];
+    int before = 0;  // of its stage
+    while (before < bucket && layout.bucket_stage[bucket - before - 1] == stage) {
+      ++before;
+    }
+    for (int other = 0; other + before < layout.buckets; ++other) {
+      bool const is_first =
+          other == 0 || layout.bucket_stage[other - 1] != layout.bucket_stage[other];
+      if (is_first && layout.bucket_stage[other] != stage &&
+          layout.bucket_stage[other] % parts == stage % parts) {
+        twins.of[bucket] = other + before;
+      }
+    }
+  }
+  return twins;
+}
+
+namespace detail {
+
+/// What lay_out_parameters() does, of a graph of any size.
+/// @param layout  as a ParameterLayout that is new, with room for the graph
+template <class G, class Layout>
+constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_bytes,
+                           std::int64_t first, std::int64_t rest, int shares, bool in_slots) {
+  auto const place = [&](int p) {
+    layout.offset[p] = layout.elements;
+    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
+    layout.elements +=
+        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
+  };
+  int last_trained = -1;
+  bool has_rows = false;  // the bucket that is open
+  auto const close = [&](int n) {
+    std::int64_t const whole = std::int64_t{parameter_alignment} * shares;
+    layout.elements = (layout.elements + whole - 1) / whole * whole;
+    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
+    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
+    layout.bucket_begin[layout.buckets] = layout.elements;
+    has_rows = false;
+  };
+  auto const is_open = [&] {
+    return has_rows || layout.elements > layout.bucket_begin[layout.buckets];
+  };
+  int whole = graph.nodes;  // the node from which on the gradients placed so far are all there
+  for (int n = graph.nodes - 1; n >= 0; --n) {
+    Node const& node = graph.node[n];
+    layout.closes[n] = -1;
+    if (node.parameters == 0 || node.frozen) {
+      continue;
+    }
+    if (is_open() && graph.node[last_trained].stage != node.stage) {
+      close(last_trained);
+    }
+    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
+      if (graph.parameter[p].parameter.touched.sparse()) {
+        layout.row_bucket[layout.row_gradients] = layout.buckets;
+        layout.row_parameter[layout.row_gradients++] = p;
+        has_rows = true;
+      } else {
+        place(p);
+      }
+    }
+    last_trained = n;
+    whole = node.merged && node.home < whole ? node.home : whole;
+    // A norm has the bias of the convolution before it where a backend rewrites the graph so; then
+    // slots are as large on all backends.
+    if (in_slots && node.layer == LayerKind::batch_norm && node.edges == 1) {
+      int const source = graph.source[node.first_edge];
+      Node const& before = graph.node[source];
+      bool const biased = is_convolution(before.layer) && before.parameters == 2;
+      whole = biased && source < whole ? source : whole;
+    }
+    whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
+    std::int64_t const bytes =
+        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
+    bool const is_first =
+        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
+    if (n <= whole && (has_rows || bytes >= (is_first ? first : rest))) {
+      close(n);
+    }
+  }
+  if (is_open()) {  // what is left
+    close(last_trained);
+  }
+  layout.dense = layout.elements;
+  for (int r = 0; r < layout.row_gradients; ++r) {
+    place(layout.row_parameter[r]);
+  }
+  layout.trained = layout.elements;
+  for (int p = 0; p < graph.parameters; ++p) {
+    if (graph.parameter[p].frozen) {
+      place(p);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
+///                     its others; or GradientRows
+/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
+/// @param in_slots     there is room for two buckets: what a node reads and writes of another's
+///                     parameters is in its own bucket
+template <GraphSize Size>
+constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
+                                  std::int64_t first, std::int64_t rest, int shares = 1,
+                                  bool in_slots = false) {
+  ParameterLayout<Size.nodes, Size.parameters> layout;
+  detail::fill_layout(layout, graph, element_bytes, first, rest, shares, in_slots);
+  return layout;
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+struct NoPart {
+  static constexpr bool comes_late = false;
+
+  NoPart(auto const&... /*arguments*/) {}
+
+  static void add(auto const&... /*arguments*/) {}
+  static void add_up(auto const&... /*arguments*/) {}
+  static void arrive(auto const&... /*arguments*/) {}
+  static void await(auto const&... /*arguments*/) {}
+  static void await_all(auto const&... /*arguments*/) {}
+  static void begin(auto const&... /*arguments*/) {}
+  static void begin_all(auto const&... /*arguments*/) {}
+  static void begin_evaluation(auto const&... /*arguments*/) {}
+  static void begin_pass() {}
+  static void begin_step(auto const&... /*arguments*/) {}
+  static void bring_together(auto const&... /*arguments*/) {}
+  static void clear(auto const&... /*arguments*/) {}
+  static void exchange(auto const&... /*arguments*/) {}
+  static void fill(auto const&... /*arguments*/) {}
+  static void forget() {}
+  static void gather(auto const&... /*arguments*/) {}
+  static void get(auto const&... /*arguments*/) {}
+  static void give_back(auto const&... /*arguments*/) {}
+  static void join_tree(auto const&... /*arguments*/) {}
+  static void keep(auto const&... /*arguments*/) {}
+  static void open(auto const&... /*arguments*/) {}
+  static void open_stage(auto const&... /*arguments*/) {}
+  static void point(auto const&... /*arguments*/) {}
+  static void put(auto const&... /*arguments*/) {}
+  static void restore(auto const&... /*arguments*/) {}
+  static void run(auto const&... /*arguments*/) {}
+  static void set_missed_steps(auto const&... /*arguments*/) {}
+  static void settle(auto const&... /*arguments*/) {}
+  static void stand_in(auto const&... /*arguments*/) {}
+  static void take_back(auto const&... /*arguments*/) {}
+  static void undo(auto const&... /*arguments*/) {}
+  static void use(auto const&... /*arguments*/) {}
+
+  [[nodiscard]] static constexpr bool arrived() { return true; }
+  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
+  template <class Batch>
+  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
+    return batch;
+  }
+  [[nodiscard]] static constexpr bool on() { return false; }
+  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
+  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
+  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
+  [[nodiscard]] static constexpr Slice slice() { return {}; }
+};
+
+/// Points to a NoPart, and is null.
+struct NoPartPointer {
+  NoPartPointer(std::nullptr_t) {}
+  constexpr explicit operator bool() const { return false; }
+  NoPart* operator->() const { return &**this; }
+  NoPart& operator*() const {
+    static NoPart none;
+    return none;
+  }
+};
+
+/// A part that a program may not need: then it is null.
+template <class P>
+using RankPart = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
+
+template <class P, class... Arguments>
+TANDEM_COLD RankPart<P> make_part(bool is_needed, Arguments&&... arguments) {
+  if constexpr (!std::is_same_v<P, NoPart>) {
+    if (is_needed) {
+      return std::make_unique<P>(std::forward<Arguments>(arguments)...);
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace tandem
+
+// ---- tandem/engine/memory/named_parameter.hpp
+
+/// @file
+/// NamedParameter: a parameter with its gradient and optimizer states, by name.
+
+// ---- tandem/engine/prepare/device_tables.hpp
+
+/// @file
+/// DeviceTables: a DeviceProgram as values, for what is compiled once and not for each program.
+
+// ---- tandem/core/mesh.hpp
+
+/// @file
+/// Mesh: how the ranks of a program are arranged: rank ↔ coordinates, and groups by axis.
+///
+/// A plain constexpr value that a strategy's type is lowered to; who asks which replica a rank is
+/// in, or who its peers are, asks it. What the ranks of a group do together is not told here.
+
+namespace tandem {
+
+/// In place of a number of replicas, or of ranks: as many as the program is started with.
+inline constexpr int by_world = -1;
+
+/// What ranks may differ in.
+enum class Axis : std::uint8_t {
+  data,   ///< replicas of the model, each with its share of the batch
+  model,  ///< devices of a replica, each with its parts of the model
+  tensor  ///< slices of the layers of a part
+};
+inline constexpr int axis_count = 3;
+inline constexpr Axis all_axes[axis_count] = {Axis::data, Axis::model, Axis::tensor};
+
+/// Where a rank is. 0 along an axis that its mesh does not have.
+struct Coordinates {
+  int data = 0;
+  int model = 0;
+  int tensor = 0;
+
+  [[nodiscard]] constexpr int& operator[](Axis axis) {
+    return axis == Axis::data ? data : axis == Axis::model ? model : tensor;
+  }
+  [[nodiscard]] constexpr int operator[](Axis axis) const { return Coordinates{*this}[axis]; }
+
+  friend constexpr bool operator==(Coordinates const&, Coordinates const&) = default;
+};
+
+/// The ranks that differ in one coordinate only, in its order: first, first + stride, …
+struct MeshGroup {
+  int first = 0;
+  int stride = 1;
+  int count = 1;
+
+  [[nodiscard]] constexpr int operator[](int at) const { return first + at * stride; }
+
+  friend constexpr bool operator==(MeshGroup const&, MeshGroup const&) = default;
+};
+
+/// Ranks 0 to size() - 1 as a grid. Meshes multiply as the parts of a Hybrid do, the first slowest:
+///
+///   Mesh{Axis::data, 2} * Mesh{Axis::model, 3}
+///
+///   rank 0 | data 0, model 0    rank 3 | data 1, model 0
+///   rank 1 | data 0, model 1    rank 4 | data 1, model 1
+///   rank 2 | data 0, model 2    rank 5 | data 1, model 2
+///
+/// Along `model` it has two groups, {0, 1, 2} and {3, 4, 5}; along `data` three, {0, 3}, {1, 4} and
+/// {2, 5}. An axis that is not there has extent 1, and each rank is a group of its own along it.
+class Mesh {
+ public:
+  /// One rank.
+  constexpr Mesh() = default;
+
+  /// @p extent ranks along one axis.
+  /// @throws ContractError  less than one
+  constexpr Mesh(Axis axis, int extent) {
+    expects(extent >= 1, "Mesh{axis, extent}: there is no rank along the axis; give 1 or more");
+    extent_[index(axis)] = extent;
+  }
+
+  /// @p inner in the place of each rank of @p outer. An axis of both has both extents multiplied.
+  /// @throws ContractError  an axis would be in two places, or there are too many ranks
+  friend constexpr Mesh operator*(Mesh const& outer, Mesh const& inner) {
+    expects(outer.size() <= std::numeric_limits<int>::max() / inner.size(),
+            "Mesh * Mesh: there are more ranks than an int can count; give smaller extents");
+    Mesh product;
+    for (Axis const axis : all_axes) {
+      int const a = index(axis);
+      expects(outer.extent_[a] == 1 || inner.extent_[a] == 1 ||
+                  (outer.is_fastest(axis) && inner.is_slowest(axis)),
+              "Mesh * Mesh: both have one axis and there is another between, but an axis stands in "
+              "one place; give its whole extent on one side");
+      product.extent_[a] = outer.extent_[a] * inner.extent_[a];
+      product.stride_[a] = product.extent_[a] == 1 ? 1
+                           : inner.extent_[a] > 1  ? inner.stride_[a]
+                                                   : outer.stride_[a] * inner.size();
+    }
+    return product;
+  }
+
+  /// Ranks.
+  [[nodiscard]] constexpr int size() const {
+    int ranks = 1;
+    for (int const extent : extent_) {
+      ranks *= extent;
+    }
+    return ranks;
+  }
+  /// Ranks of a group along @p axis.
+  [[nodiscard]] constexpr int extent(Axis axis) const { return extent_[index(axis)]; }
+  /// Groups along @p axis.
+  [[nodiscard]] constexpr int groups(Axis axis) const { return size() / extent(axis); }
+
+  [[nodiscard]] constexpr int coordinate(int rank, Axis axis) const {
+    check(rank);
+    return rank / stride(axis) % extent(axis);
+  }
+  [[nodiscard]] constexpr Coordinates coordinates(int rank) const {
+    Coordinates at;
+    for (Axis const axis : all_axes) {
+      at[axis] = coordinate(rank, axis);
+    }
+    return at;
+  }
+  /// @throws ContractError  no rank is there
+  [[nodiscard]] constexpr int rank(Coordinates const& at) const {
+    int rank = 0;
+    for (Axis const axis : all_axes) {
+      expects(at[axis] >= 0 && at[axis] < extent(axis),
+              "mesh.rank(coordinates): no rank is there; along each axis they are from 0 to its "
+              "extent - 1");
+      rank += at[axis] * stride(axis);
+    }
+    return rank;
+  }
+
+  /// The number among groups() of the group along @p axis that @p rank is in. Groups are numbered
+  /// in the order of their first ranks.
+  [[nodiscard]] constexpr int group_of(int rank, Axis axis) const {
+    check(rank);
+    int const stride = this->stride(axis);
+    return rank / (stride * extent(axis)) * stride + rank % stride;
+  }
+  /// The ranks of group number @p number along @p axis.
+  /// @throws ContractError  there is no such group
+  [[nodiscard]] constexpr MeshGroup group(int number, Axis axis) const {
+    expects(number >= 0 && number < groups(axis),
+            "mesh.group(number, axis): there is no such group; they are numbered from 0 to "
+            "mesh.groups(axis) - 1");
+    int const stride = this->stride(axis);
+    return {.first = number / stride * stride * extent(axis) + number % stride,
+            .stride = stride,
+            .count = extent(axis)};
+  }
+  /// The ranks that differ from @p rank along @p axis only, itself among them.
+  [[nodiscard]] constexpr MeshGroup along(Axis axis, int rank) const {
+    return group(group_of(rank, axis), axis);
+  }
+  /// Whether @p rank is the first of its group along @p axis.
+  [[nodiscard]] constexpr bool leads(int rank, Axis axis) const {
+    return coordinate(rank, axis) == 0;
+  }
+
+  /// Whether each group along @p axis is among the ranks [@p first, @p first + @p count), or has
+  /// none of them.
+  [[nodiscard]] constexpr bool has_whole_groups(Axis axis, int first, int count) const {
+    for (int rank = first; rank < first + count; ++rank) {
+      MeshGroup const group = along(axis, rank);
+      if (group[0] < first || group[group.count - 1] >= first + count) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  friend constexpr bool operator==(Mesh const&, Mesh const&) = default;
+
+ private:
+  static constexpr int index(Axis axis) { return static_cast<int>(axis); }
+
+  // From a rank to the next of its group.
+  [[nodiscard]] constexpr int stride(Axis axis) const { return stride_[index(axis)]; }
+  [[nodiscard]] constexpr bool is_fastest(Axis axis) const { return stride(axis) == 1; }
+  [[nodiscard]] constexpr bool is_slowest(Axis axis) const {
+    return stride(axis) * extent(axis) == size();
+  }
+  constexpr void check(int rank) const {
+    expects(rank >= 0 && rank < size(),
+            "mesh: there is no such rank; they are numbered from 0 to mesh.size() - 1");
+  }
+
+  int extent_[axis_count] = {1, 1, 1};
+  int stride_[axis_count] = {1, 1, 1};  // 1 along an axis that is not there
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/step/source.hpp
+
+/// @file
+/// The source of a network on two inputs: what of it depends on the first alone. Where the second
+/// comes row by row, this is computed once.
+
+namespace tandem {
+
+/// Whether @p Program's network, that of a device or the whole one, reads two inputs.
+template <class Program>
+constexpr bool reads_two() {
+  if constexpr (requires { Program::Program::network; }) {
+    return Program::Program::network.node[1].kind == NodeKind::input;
+  } else if constexpr (requires { Program::network; }) {
+    return Program::network.node[1].kind == NodeKind::input;
+  } else {
+    return false;  // a test's own
+  }
+}
+
+/// Whether a node of a network on two inputs depends on the first alone: it has that one's time. A
+/// node that reads rows of both has the time of the one that asks.
+constexpr bool has_source_time(Node const& node) {
+  return node.out.timed && node.out.clock == 0 && node.in.clock == 0;
+}
+
+}  // namespace tandem
 
 // ---- tandem/schedule/rules/averaging.hpp
 
@@ -2689,54 +3294,6 @@ ActionRows rows_of(ActionTable<Devices, Length> const& table) {
 
 /// @file
 /// row_order(): whether the two copies of a model may be reduced, or updated, as they end.
-
-// ---- tandem/core/scratch.hpp
-
-/// @file
-/// Scratch: memory of an algorithm that runs at compile time and at run time.
-///
-/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
-/// std::vector.
-
-namespace tandem::detail {
-
-/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
-/// machine.
-inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
-
-template <class T>
-class Scratch {
- public:
-  /// @p size elements, each T{}; a product is to be one of 64 bits
-  /// @throws ContractError  they would take more than most_scratch_bytes
-  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
-  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
-    for (std::int64_t i = 0; i < size; ++i) {
-      data_[i] = value;
-    }
-  }
-  Scratch(Scratch const&) = delete;
-  Scratch& operator=(Scratch const&) = delete;
-  constexpr ~Scratch() { delete[] data_; }
-
-  /// In a long evaluation, take this once: an access through it costs the compiler no call.
-  constexpr T* data() { return data_; }
-  constexpr T const* data() const { return data_; }
-  constexpr T& operator[](std::int64_t i) { return data_[i]; }
-  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
-
- private:
-  static constexpr T* make(std::int64_t size) {
-    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
-            "an action table is too large: its stages times its microbatches, or links times "
-            "depth, would take more than 1 GiB; give smaller numbers");
-    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
-  }
-
-  T* data_;
-};
-
-}  // namespace tandem::detail
 
 // ---- tandem/schedule/table/complete_row.hpp
 
@@ -4943,6 +5500,33 @@ constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
   return any;
 }
 
+/// Every rewrite that @p rewrites asks for, in the order in which backends expect them.
+template <class AnyGraph, class AnyReaders>
+constexpr void rewrite_in(AnyGraph& graph, AnyReaders const& readers, Rewrites rewrites,
+                          int const* segment) {
+  if (rewrites.fuse_relu) {
+    fuse_relu_in(graph, readers);
+  }
+  if (rewrites.fuse_linear) {
+    fuse_linear_in(graph, readers, segment);
+  }
+  if (rewrites.fuse_sum) {
+    fuse_sum_in(graph, readers, segment);
+  }
+  if (rewrites.channels_last) {
+    materialise_flatten_in(graph);
+  }
+  if (rewrites.absorb_bias) {
+    absorb_bias_in(graph, readers);
+  }
+  if (rewrites.merge_pointwise) {
+    merge_pointwise_in(graph, readers, most_merged);
+  }
+  if (rewrites.place_concat) {
+    place_concat_in(graph, readers);
+  }
+}
+
 }  // namespace detail
 
 /// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
@@ -5009,27 +5593,7 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
 /// @param segment  of each node: its run of nodes that is computed again; null: none is
 template <GraphSize Size>
 constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* segment = nullptr) {
-  if (rewrites.fuse_relu) {
-    graph = fuse_relu(graph);
-  }
-  if (rewrites.fuse_linear) {
-    graph = fuse_linear(graph, segment);
-  }
-  if (rewrites.fuse_sum) {
-    graph = fuse_sum(graph, segment);
-  }
-  if (rewrites.channels_last) {
-    graph = materialise_flatten(graph);
-  }
-  if (rewrites.absorb_bias) {
-    graph = absorb_bias(graph);
-  }
-  if (rewrites.merge_pointwise) {
-    graph = merge_pointwise(graph);
-  }
-  if (rewrites.place_concat) {
-    graph = place_concat(graph);
-  }
+  detail::rewrite_in(graph, detail::Readers<Size>{graph}, rewrites, segment);
   return graph;
 }
 
@@ -7318,273 +7882,6 @@ constexpr Graph<Own> device_graph(Graph<Whole> const& network,
 
 }  // namespace tandem
 
-// ---- tandem/strategy/memory/parameter_layout.hpp
-
-/// @file
-/// ParameterLayout: where each parameter stands in the flat arrays of values, gradients and
-/// optimizer state, and which runs of it are reduced together.
-///
-/// Trained parameters come first, in the order in which the backward pass finishes their gradients,
-/// so that a bucket is one contiguous run and nothing is copied; behind them those whose gradients
-/// are GradientRows, which stand elsewhere. Frozen ones come last and have no gradient. Cost: one
-/// walk over the nodes, at compile time.
-
-namespace tandem {
-
-/// Every parameter starts at a multiple of this many elements; the gaps stay zero.
-inline constexpr int parameter_alignment = 16;
-
-template <int Nodes, int Parameters>
-struct ParameterLayout {
-  std::int64_t offset[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
-      {};                     ///< of a graph's parameter, in elements
-  std::int64_t dense = 0;     ///< elements that have a gradient in the flat array, gaps included
-  std::int64_t trained = 0;   ///< these and the elements of parameters with GradientRows
-  std::int64_t elements = 0;  ///< all of them
-  int buckets = 0;
-  std::int64_t bucket_begin[static_cast<std::size_t>(Nodes + 1)] =
-      {};  ///< bucket b is [bucket_begin[b], bucket_begin[b + 1])
-  int bucket_stage[static_cast<std::size_t>(Nodes)] =
-      {};  ///< whose parameters the bucket has: of one stage only
-  std::int16_t closes[static_cast<std::size_t>(Nodes)] =
-      {};                 ///< bucket that is whole after this node's backward, or -1
-  int row_gradients = 0;  ///< parameters with GradientRows
-  int row_parameter[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
-      {};  ///< of each of these: its index in the graph
-  int row_bucket[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
-      {};  ///< with which bucket it is reduced
-};
-
-/// Refers to a ParameterLayout of any size, which must outlive it.
-struct LayoutView {
-  std::int64_t const* offset;
-  std::int64_t dense;
-  std::int64_t trained;
-  std::int64_t elements;
-  int buckets;
-  std::int64_t const* bucket_begin;
-  int const* bucket_stage;
-  std::int16_t const* closes;
-  int row_gradients;
-  int const* row_parameter;
-  int const* row_bucket;
-
-  template <int Nodes, int Parameters>
-  constexpr LayoutView(ParameterLayout<Nodes, Parameters> const& of)
-      : offset{of.offset},
-        dense{of.dense},
-        trained{of.trained},
-        elements{of.elements},
-        buckets{of.buckets},
-        bucket_begin{of.bucket_begin},
-        bucket_stage{of.bucket_stage},
-        closes{of.closes},
-        row_gradients{of.row_gradients},
-        row_parameter{of.row_parameter},
-        row_bucket{of.row_bucket} {}
-};
-
-/// Elements [begin, end) of the flat arrays.
-struct ElementRange {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-
-  [[nodiscard]] constexpr std::int64_t count() const { return end - begin; }
-  [[nodiscard]] constexpr bool has(std::int64_t element) const {
-    return begin <= element && element < end;
-  }
-};
-
-/// Elements whose optimizer states, and perhaps gradients, a rank has, where it has some only.
-struct OwnedRange {
-  ElementRange range{};
-  std::int64_t lag = 0;  ///< how far before them in their arrays these stand
-
-  [[nodiscard]] constexpr std::int64_t state_begin() const { return range.begin - lag; }
-};
-
-/// What of @p range is in @p owned; of no elements where nothing is.
-constexpr OwnedRange within(OwnedRange const& owned, ElementRange range) {
-  std::int64_t const begin = range.begin > owned.range.begin ? range.begin : owned.range.begin;
-  std::int64_t const end = range.end < owned.range.end ? range.end : owned.range.end;
-  return {{begin, end > begin ? end : begin}, owned.lag};
-}
-
-template <class Layout>
-constexpr ElementRange bucket_range(Layout const& layout, int bucket) {
-  return {layout.bucket_begin[bucket], layout.bucket_begin[bucket + 1]};
-}
-
-/// Elements of the largest bucket.
-template <class Layout>
-constexpr std::int64_t largest_bucket(Layout const& layout) {
-  std::int64_t most = 0;
-  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-    std::int64_t const count = bucket_range(layout, bucket).count();
-    most = count > most ? count : most;
-  }
-  return most;
-}
-
-/// Which bucket has @p element, or -1: it is frozen, or its gradient is of rows.
-constexpr int bucket_of(LayoutView const& layout, std::int64_t element) {
-  if (element >= layout.dense) {
-    return -1;
-  }
-  int bucket = 0;
-  while (layout.bucket_begin[bucket + 1] <= element) {
-    ++bucket;
-  }
-  return bucket;
-}
-
-/// Which of a bucket's @p shares equal parts is part @p share: what one of as many ranks updates,
-/// where each has the states of its own part alone.
-constexpr ElementRange bucket_share(LayoutView const& layout, int bucket, int share, int shares) {
-  ElementRange const whole = bucket_range(layout, bucket);
-  std::int64_t const count = whole.count() / shares;
-  return {whole.begin + share * count, whole.begin + (share + 1) * count};
-}
-
-/// Where the trained parameters of a stage are: its buckets are neighbours.
-constexpr ElementRange trained_range(LayoutView const& layout, int stage) {
-  ElementRange range;
-  for (int bucket = layout.buckets - 1; bucket >= 0; --bucket) {
-    if (layout.bucket_stage[bucket] == stage) {
-      range.end = range.count() == 0 ? layout.bucket_begin[bucket + 1] : range.end;
-      range.begin = layout.bucket_begin[bucket];
-    }
-  }
-  return range;
-}
-
-/// Of each bucket of a device that has both copies of its parts of the model: the one with the
-/// other copy's same parameters.
-template <int Nodes>
-struct TwinOf {
-  int of[static_cast<std::size_t>(Nodes)] = {};
-};
-
-/// The copies are cut alike, so they have as many buckets each, in the same order.
-/// @param parts  of the model: stage s is of part s % parts
-template <int Nodes, int Parameters>
-constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
-  TwinOf<Nodes> twins;
-  for (int bucket = 0; bucket < layout.buckets; ++bucket) {
-    int const stage = layout.bucket_stage[bucket];
-    int before = 0;  // of its stage
-    while (before < bucket && layout.bucket_stage[bucket - before - 1] == stage) {
-      ++before;
-    }
-    for (int other = 0; other + before < layout.buckets; ++other) {
-      bool const is_first =
-          other == 0 || layout.bucket_stage[other - 1] != layout.bucket_stage[other];
-      if (is_first && layout.bucket_stage[other] != stage &&
-          layout.bucket_stage[other] % parts == stage % parts) {
-        twins.of[bucket] = other + before;
-      }
-    }
-  }
-  return twins;
-}
-
-namespace detail {
-
-/// What lay_out_parameters() does, of a graph of any size.
-/// @param layout  as a ParameterLayout that is new, with room for the graph
-template <class G, class Layout>
-constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_bytes,
-                           std::int64_t first, std::int64_t rest, int shares, bool in_slots) {
-  auto const place = [&](int p) {
-    layout.offset[p] = layout.elements;
-    std::int64_t const elements = graph.parameter[p].parameter.shape.elements();
-    layout.elements +=
-        (elements + parameter_alignment - 1) / parameter_alignment * parameter_alignment;
-  };
-  int last_trained = -1;
-  bool has_rows = false;  // the bucket that is open
-  auto const close = [&](int n) {
-    std::int64_t const whole = std::int64_t{parameter_alignment} * shares;
-    layout.elements = (layout.elements + whole - 1) / whole * whole;
-    layout.closes[n] = static_cast<std::int16_t>(layout.buckets);
-    layout.bucket_stage[layout.buckets++] = graph.node[n].stage;
-    layout.bucket_begin[layout.buckets] = layout.elements;
-    has_rows = false;
-  };
-  auto const is_open = [&] {
-    return has_rows || layout.elements > layout.bucket_begin[layout.buckets];
-  };
-  int whole = graph.nodes;  // the node from which on the gradients placed so far are all there
-  for (int n = graph.nodes - 1; n >= 0; --n) {
-    Node const& node = graph.node[n];
-    layout.closes[n] = -1;
-    if (node.parameters == 0 || node.frozen) {
-      continue;
-    }
-    if (is_open() && graph.node[last_trained].stage != node.stage) {
-      close(last_trained);
-    }
-    for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
-      if (graph.parameter[p].parameter.touched.sparse()) {
-        layout.row_bucket[layout.row_gradients] = layout.buckets;
-        layout.row_parameter[layout.row_gradients++] = p;
-        has_rows = true;
-      } else {
-        place(p);
-      }
-    }
-    last_trained = n;
-    whole = node.merged && node.home < whole ? node.home : whole;
-    // A norm has the bias of the convolution before it where a backend rewrites the graph so; then
-    // slots are as large on all backends.
-    if (in_slots && node.layer == LayerKind::batch_norm && node.edges == 1) {
-      int const source = graph.source[node.first_edge];
-      Node const& before = graph.node[source];
-      bool const biased = is_convolution(before.layer) && before.parameters == 2;
-      whole = biased && source < whole ? source : whole;
-    }
-    whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
-    std::int64_t const bytes =
-        (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
-    bool const is_first =
-        layout.buckets == 0 || layout.bucket_stage[layout.buckets - 1] != node.stage;
-    if (n <= whole && (has_rows || bytes >= (is_first ? first : rest))) {
-      close(n);
-    }
-  }
-  if (is_open()) {  // what is left
-    close(last_trained);
-  }
-  layout.dense = layout.elements;
-  for (int r = 0; r < layout.row_gradients; ++r) {
-    place(layout.row_parameter[r]);
-  }
-  layout.trained = layout.elements;
-  for (int p = 0; p < graph.parameters; ++p) {
-    if (graph.parameter[p].frozen) {
-      place(p);
-    }
-  }
-}
-
-}  // namespace detail
-
-/// @param first, rest  a bucket closes when it has at least so many bytes: the first of a stage,
-///                     its others; or GradientRows
-/// @param shares       each bucket can be dealt in as many equal parts, all of them aligned
-/// @param in_slots     there is room for two buckets: what a node reads and writes of another's
-///                     parameters is in its own bucket
-template <GraphSize Size>
-constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element_bytes,
-                                  std::int64_t first, std::int64_t rest, int shares = 1,
-                                  bool in_slots = false) {
-  ParameterLayout<Size.nodes, Size.parameters> layout;
-  detail::fill_layout(layout, graph, element_bytes, first, rest, shares, in_slots);
-  return layout;
-}
-
-}  // namespace tandem
-
 // ---- tandem/strategy/types/layer_wishes.hpp
 
 /// @file
@@ -8024,1468 +8321,117 @@ inline constexpr DeviceTables device_tables{
 
 }  // namespace tandem
 
-// ---- tandem/engine/prepare/memory_plan.hpp
-
-/// @file
-/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
-/// microbatch; made before the first step and never changed.
-///
-/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
-/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
-/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
-/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
-/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
-/// where no value of that is computed again.
-
-// ---- tandem/graph/branches.hpp
-
-/// @file
-/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
-/// module; and a stream for each.
-
 namespace tandem {
 
-/// Nodes [first, last) behind a fork and before the join of what comes of it: chains of which none
-/// reads or writes what another does.
-struct BranchRegion {
-  int first = 0;
-  int last = 0;
-  int branches = 0;  ///< that compute something
-};
-
-/// The regions of a graph, the outermost of those that stand within another; at run time and at
-/// compile time. A join is any node of several inputs, its fork the last node that all ways to it
-/// come through. A region is of one stage and of one run that is computed again, and joins nothing
-/// with other ranks. Where merged convolutions are its only tie, it begins behind them.
-class Branches {
- public:
-  int count = 0;
-  detail::Scratch<BranchRegion> region;
-  detail::Scratch<int> first;   ///< of a node: the first of its region; itself, if it is in none
-  detail::Scratch<int> last;    ///< the last one
-  detail::Scratch<int> branch;  ///< in the order of their first nodes; -1: it is in none
-  detail::Scratch<int> stream;  ///< whose kernels run in order; 0: with all that is in no region
-
-  /// @param streams  that there are; with 1 there are regions, and nothing runs at the same time
-  /// @param segment  of each node: its run of nodes that is computed again; null: none is
-  constexpr Branches(GraphView graph, int streams, int const* segment = nullptr)
-      : region{graph.nodes},
-        first{graph.nodes},
-        last{graph.nodes},
-        branch{graph.nodes, -1},
-        stream{graph.nodes} {
-    for (int n = 0; n < graph.nodes; ++n) {
-      first[n] = last[n] = n;
-    }
-    find(graph, segment);
-    for (int r = 0; r < count; ++r) {
-      share_out(graph, region[r], std::max(streams, 1));
-    }
-  }
-
-  /// Whether a node is in a region, begins or ends it.
-  [[nodiscard]] constexpr bool inside(int n) const { return branch[n] >= 0; }
-  [[nodiscard]] constexpr bool begins(int n) const { return inside(n) && first[n] == n; }
-  [[nodiscard]] constexpr bool ends(int n) const { return inside(n) && last[n] == n; }
-  /// Whether nothing orders two nodes.
-  [[nodiscard]] constexpr bool apart(int a, int b) const {
-    return inside(a) && inside(b) && first[a] == first[b] && stream[a] != stream[b];
-  }
-
- private:
-  constexpr void find(GraphView graph, int const* segment) {
-    detail::Scratch<int> before{graph.nodes,
-                                -1};           // the last node that all ways to one come through
-    detail::Scratch<bool> leads{graph.nodes};  // computes what stands in other nodes, too
-    for (int n = 0; n < graph.nodes; ++n) {
-      Node const& node = graph.node[n];
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        int a = graph.source[e];
-        int b = e == node.first_edge ? a : before[n];
-        while (a != b) {
-          int& later = a > b ? a : b;
-          later = before[later];
-        }
-        before[n] = a;
-      }
-      if (node.merged) {
-        leads[node.home] = true;
-      }
-    }
-    detail::Scratch<int> part{graph.nodes};
-    for (int join = graph.nodes - 1; join > 0; --join) {
-      if (graph.node[join].edges < 2 || inside(join)) {
-        continue;
-      }
-      BranchRegion best{};
-      for (int begin = before[join] + 1; begin < join; ++begin) {
-        if (begin == before[join] + 1 || leads[begin - 1]) {
-          int const parts = divide(graph, segment, begin, join, part);
-          best = parts > best.branches ? BranchRegion{begin, join, parts} : best;
-        }
-      }
-      if (best.branches > 1) {
-        divide(graph, segment, best.first, best.last, part);
-        take(best, part);
-      }
-    }
-  }
-
-  // Puts nodes [begin, end) into the fewest parts between which there is no edge, each known by its
-  // first node. @return how many of them compute; 0: they may not run beside one another
-  static constexpr int divide(GraphView graph, int const* segment, int begin, int end,
-                              detail::Scratch<int>& part) {
-    auto const root = [&](int n) {
-      while (part[n] != n) {
-        n = part[n];
-      }
-      return n;
-    };
-    for (int n = begin; n < end; ++n) {
-      Node const& node = graph.node[n];
-      bool const together = node.stage == graph.node[begin].stage && !node.synchronizes &&
-                            !node.is_end() && (segment == nullptr || segment[n] == segment[begin]);
-      if (!together) {
-        return 0;
-      }
-      part[n] = n;
-      auto const tie = [&](int other) {
-        if (other >= begin && other < end) {
-          int const a = root(n);
-          int const b = root(other);
-          part[std::max(a, b)] = std::min(a, b);
-        }
-      };
-      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
-        tie(graph.source[e]);
-      }
-      tie(node.home < n ? node.home : -1);
-      tie(node.absorbs);
-      tie(node.activated_by);
-      tie(node.sums);
-    }
-    for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
-      int const home = graph.node[n].home;
-      if (home > n && home < end) {
-        int const a = root(n);
-        int const b = root(home);
-        part[std::max(a, b)] = std::min(a, b);
-      }
-    }
-    int computing = 0;
-    for (int p = begin; p < end; ++p) {
-      bool computes = false;
-      for (int n = p; n < end && !computes; ++n) {
-        computes = graph.node[n].computes() && root(n) == p;
-      }
-      computing += computes ? 1 : 0;
-    }
-    return computing;
-  }
-
-  constexpr void take(BranchRegion const& own, detail::Scratch<int>& part) {
-    int parts = 0;
-    for (int n = own.first; n < own.last; ++n) {
-      int p = n;
-      while (part[p] != p) {
-        p = part[p];
-      }
-      branch[n] = p == n ? parts++ : branch[p];
-      first[n] = own.first;
-      last[n] = own.last - 1;
-    }
-    region[count++] = own;
-  }
-
-  // The longest branch first, each to the stream that has least to do.
-  constexpr void share_out(GraphView graph, BranchRegion const& own, int streams) {
-    int const nodes = own.last - own.first;
-    detail::Scratch<std::int64_t> work{nodes};
-    detail::Scratch<std::int64_t> load{streams};
-    for (int n = own.first; n < own.last; ++n) {
-      Node const& node = graph.node[n];
-      work[branch[n]] += node.computes() ? 1 + node.macs + node.out.elements() : 0;
-    }
-    for (int turn = 0; turn < nodes; ++turn) {
-      int longest = 0;
-      for (int b = 1; b < nodes; ++b) {
-        longest = work[b] > work[longest] ? b : longest;
-      }
-      int least = 0;
-      for (int s = 1; s < streams; ++s) {
-        least = load[s] < load[least] ? s : least;
-      }
-      if (work[longest] == 0) {
-        break;
-      }
-      load[least] += work[longest];
-      work[longest] = 0;
-      for (int n = own.first; n < own.last; ++n) {
-        stream[n] = branch[n] == longest ? least : stream[n];
-      }
-    }
-  }
-};
-
-}  // namespace tandem
-
-// ---- tandem/ops/op.hpp
-
-/// @file
-/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
-///
-/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
-/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
-/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
-/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
-
-// ---- tandem/ops/step_state.hpp
-
-/// @file
-/// StepState: all that a step depends on besides parameters and data.
-
-namespace tandem {
-
-/// Small, so that a device can keep it in its own memory and replay a recorded step.
-struct StepState {
-  std::uint64_t seed = 0;
-  std::int64_t step = 0;       ///< counted from 0
-  double learning_rate = 0.0;  ///< after the schedule
-  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
-  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
-  double targets = -1.0;
-  double counted = -1.0;     ///< what metrics are means over; -1: all samples
-  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The convolutions that one op computes together, side by side in one wide output.
-struct MergedOutputs {
-  static constexpr int most = 8;
-  int count = 1;
-  int channels[most] = {};   ///< outputs of each, in the order of their slices
-  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
-};
-
-/// What an op is prepared for.
-struct OpSetup {
-  Node node{};
-  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
-  Shape const* inputs = nullptr;  ///< of each input; there while the op is made
-  int batch = 0;                  ///< samples in the largest microbatch
-  int threads = 1;                ///< of its device
-  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
-  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
-  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
-  int y_stride = 0;  ///< the same of the output
-  MergedOutputs merged{};
-  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
-  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
-  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
-  /// bias to the running mean and writes its gradient, which is 0.
-  int absorbed_bias = 0;
-  /// Of a norm that computes the sum before it: the rate of the dropout that it computes of the
-  /// first summand, 0 if there is none, and that one's `index`.
-  double dropout = 0.0;
-  int dropout_index = 0;
-  /// Where several ranks share the layer: which slice of it `node` is.
-  Slice slice{};
-};
-
-/// The memory that an op wants for a microbatch of OpSetup::batch samples.
-struct OpNeeds {
-  bool input = false;              ///< backward reads x
-  bool output = false;             ///< backward reads y
-  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
-  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
-  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
-  std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
-  std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
-  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
-  /// alignment of what is in it.
-  std::int64_t carried_bytes = 0;
-  std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
-};
-
-/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
-/// activations, P that of parameters and of their gradients.
-template <class T, class P = T>
-struct Operands {
-  T const* const* x = nullptr;       ///< each input, (B, its shape)
-  T* y = nullptr;                    ///< (B, out)
-  T const* dy = nullptr;             ///< gradient of y
-  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
-  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
-  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
-  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
-  /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
-  GradientRows<P> const* rows = nullptr;
-  std::byte* saved = nullptr;
-  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
-  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
-  T* sum = nullptr;                       ///< and its output, which is x[0]
-  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
-  std::byte* packed = nullptr;
-  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
-  std::byte* carry = nullptr;
-  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
-  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
-  /// pass may be computed again.
-  std::byte* carried_on = nullptr;
-  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
-  /// samples, as the op lays it out.
-  std::byte* carry_gradient = nullptr;
-  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
-  /// between all before it, which are kept for the microbatch.
-  std::int64_t apart = 0;
-};
-
-/// What a pass over one microbatch may depend on.
-template <class Device>
-struct Pass {
-  Device& device;
-  int batch = 0;                     ///< samples in this microbatch
-  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
-  double share = 1.0;                ///< its samples over those of the global batch
-  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
-  bool training = true;
-  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
-  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
-  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
-  /// finite numbers that no result may depend on.
-  std::int32_t const* lengths = nullptr;
-  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
-  std::int32_t const* targets = nullptr;
-  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
-  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
-  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
-  float const* loss_scale = nullptr;
-  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
-  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
-  /// the second comes in pieces: the first, whole, with the piece of position 0.
-  int position = -1;
-  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
-  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
-  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
-  /// first, in Operands::carry_gradient the gradient of what they have begun with.
-  int rows_in_all = 0;
-  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
-  /// row.
-  float* scores = nullptr;
-  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
-  /// where it writes how much of each row it has taken so far; null: it need not.
-  float* coverage = nullptr;
-
-  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
-  /// Whether no chunk comes behind this one.
-  [[nodiscard]] constexpr bool is_last_chunk() const {
-    return !is_chunk() || position + time == rows_in_all;
-  }
-
-  /// Position in time of the first row.
-  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
-
-  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
-  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
-  int dealt_time = 0;
-  std::int64_t first_dealt = 0;
-
-  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
-  std::int32_t const* other_lengths = nullptr;
-
-  /// The same pass for an op whose first input is of clock @p clock.
-  [[nodiscard]] constexpr Pass on_clock(int clock) const {
-    Pass other = *this;
-    if (clock != 0) {
-      other.time = other_time;
-      other.lengths = other_lengths;
-      other.other_time = time;
-      other.other_lengths = lengths;
-    }
-    return other;
-  }
-
-  /// The same pass for an op whose rows are all there, whatever comes in pieces.
-  [[nodiscard]] constexpr Pass whole() const {
-    Pass other = *this;
-    other.position = -1;
-    return other;
-  }
-
-  /// The same pass for an op that treats all rows alike and has those of slice @p own.
-  [[nodiscard]] constexpr Pass on_rows(Slice own) const {
-    DealtRows const rows{std::int64_t{batch} * time, own};
-    Pass other = *this;
-    other.batch = batch > 0 ? 1 : 0;
-    other.time = static_cast<int>(rows.each());
-    other.lengths = nullptr;
-    other.dealt_time = time;
-    other.first_dealt = rows.first();
-    return other;
-  }
-
-  /// Rows of a value of @p shape, which an op sees that treats all alike.
-  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
-    return shape.rows(batch, time);
-  }
-  /// Elements of such a value.
-  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
-    return batch * shape.elements(time);
-  }
-};
-
-namespace detail {
-
-template <class L, class Backend>
-inline constexpr bool has_op = false;  // what the sentences depend on
-
-// The sentences stand in types of their own: clang gives up a class with a failed assert in it, and
-// says so of all that is built on it.
-template <class L, class Backend>
-struct OpIsThere {
-  static constexpr bool value = true;
-  static_assert(has_op<L, Backend>,
-                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
-                "static forward(call) and input_gradient(call) for Host, derive it from "
-                "ElementLayer for every backend, or specialise tandem::Op");
-};
-template <class L, class Backend>
-struct LossOpIsThere {
-  static constexpr bool value = true;
-  static_assert(has_op<L, Backend>,
-                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
-                "value(output, target) and gradient(output, target, dy), both of one sample, and "
-                "of Rows where they are to run on Cuda");
-};
-template <class M, class Backend>
-struct MetricOpIsThere {
-  static constexpr bool value = true;
-  static_assert(has_op<M, Backend>,
-                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
-                "has no kernels for this backend; give it static value(output, target) of one "
-                "sample, and of Rows where it is to run on Cuda");
-};
-
-/// In place of an op that there is not: takes what an op takes.
-struct NoOp {
-  explicit NoOp(auto const&... /*arguments*/) {}
-  [[nodiscard]] static OpNeeds needs() { return {}; }
-  [[nodiscard]] static std::int64_t scratch_bytes() { return 0; }
-  static void forward(auto const&... /*arguments*/) {}
-  static void input_gradient(auto const&... /*arguments*/) {}
-  static void weight_gradient(auto const&... /*arguments*/) {}
-  static void gradient(auto const&... /*arguments*/) {}
-  static void count(auto const&... /*arguments*/) {}
-};
-
-}  // namespace detail
-
-/// The primary template is the error path.
-template <class L, class Backend>
-struct Op : detail::NoOp {
-  using detail::NoOp::NoOp;
-  static_assert(detail::OpIsThere<L, Backend>::value);
-};
-
-/// The joins of a graph, which are no layers of the user's.
-struct ConcatJoin {};
-struct AddJoin {};
-struct MultiplyJoin {};
-/// y = x + bias, row by row or channel by channel, which several ranks need once: a node of a
-/// spread graph.
-struct RowBias {};
-/// The words of an Embedding or a Vocabulary that one of several ranks has.
-template <class L>
-struct WordSlice {};
-/// Where ranks that have tiles of images exchange pixels: a node of a graph of tiles. Its op says
-/// what goes to whom and the engine sends it, see TileMessage.
-struct TileExchange {};
-
-/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
-template <class Backend>
-struct Border;
-
-/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
-template <class L, class Backend>
-struct LossOp : detail::NoOp {
-  using detail::NoOp::NoOp;
-  static_assert(detail::LossOpIsThere<L, Backend>::value);
-};
-
-/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
-template <class M, class L, class Backend>
-struct MetricOp : detail::NoOp {
-  using detail::NoOp::NoOp;
-  static_assert(detail::MetricOpIsThere<M, Backend>::value);
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
-/// at once, from the arrival of their input to the end of their backward pass.
-struct StageLife {
-  int first = 0;
-  int last = 0;
-  int live = 1;
-  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
-  int first_microbatch = 0;  ///< of the replica's
-};
-
-/// Where a buffer is. Gradients are all in the gradient region.
-enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
-
-/// Before an action of a stage writes where a message is sent from, that one must have left.
-struct SendWait {
-  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
-  int stage = 0;          ///< whose action
-  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
-  bool answered = false;  ///< in training a gradient that has come back says that it left
-
-  friend bool operator==(SendWait const&, SendWait const&) = default;
-};
-
-/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
-/// there is no such buffer.
-struct MemoryPlan {
-  static constexpr std::int64_t none = -1;
-
-  std::vector<int> root;                    ///< of a node: whose memory its output is
-  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
-  std::vector<MemoryRegion> region;         ///< of a root
-  std::vector<std::int64_t> value;          ///< of a root
-  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
-  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
-  std::vector<std::int64_t> node_gradient;  ///< of a node
-  std::vector<std::int64_t> edge_gradient;  ///< of an edge
-  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
-  std::vector<std::int64_t> bytes;          ///< of a node's output
-  std::int64_t loss_gradient = none;        ///< where the loss writes
-  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
-  std::int64_t recomputed_bytes = 0;
-  std::int64_t transient_bytes = 0;
-  bool between_gradients = false;   ///< *transient* is written again while gradients live
-  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
-  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
-  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
-  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
-};
-
-/// What is planned for.
-struct PlanTask {
-  int batch = 1;  ///< samples of the largest microbatch
-  std::int64_t element_bytes = 4;
-  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
-  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
-  std::vector<StageLife> stages{};
-  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
-  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
-  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
-};
-
-namespace detail {
-
-/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
-constexpr MemoryRegion saved_region(Node const& node, int segment) {
-  return segment >= 0          ? MemoryRegion::recomputed
-         : node.needs_gradient ? MemoryRegion::kept
-                               : MemoryRegion::transient;
-}
-
-}  // namespace detail
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-// ---- tandem/strategy/memory/buffer_sizes.hpp
-
-/// @file
-/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
-
-namespace tandem::detail {
-
-/// Buffers begin on lines of the cache.
-constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Sizes of the buffers of a graph's nodes.
-struct BufferSizes {
-  GraphView graph;
-  std::int64_t batch;
-  std::int64_t element_bytes;
-
-  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
-    return aligned(graph.node[node].out.elements() * batch * element_bytes);
-  }
-  // Of a root, which may be wider than what it is named after.
-  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
-    Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
-    return aligned(n.out.elements() / own * wider * batch * element_bytes);
-  }
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/strategy/memory/first_fit.hpp
-
-/// @file
-/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
-
-namespace tandem {
-
-namespace detail {
-
-/// Buffers placed by first fit in the order of their births.
-class FirstFit {
- public:
-  /// @param most  of the buffers that it will place
-  constexpr explicit FirstFit(int most) : live_{most} {}
-
-  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
-  constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
-    Block* const live = live_.data();
-    if (earliest_death_ < birth) {
-      bury(live, birth);
-    }
-    std::int64_t offset = has_gaps_ ? 0 : peak_;
-    int at = has_gaps_ ? 0 : count_;
-    for (; at < count_ && live[at].offset - offset < bytes; ++at) {
-      offset = live[at].offset + live[at].bytes;
-    }
-    for (int i = count_++; i > at; --i) {
-      live[i] = live[i - 1];
-    }
-    live[at] = {offset, bytes, death};
-    earliest_death_ = count_ > 1 ? std::min(earliest_death_, death) : death;
-    peak_ = std::max(peak_, offset + bytes);
-    return offset;
-  }
-
-  [[nodiscard]] constexpr std::int64_t peak() const { return peak_; }
-
- private:
-  struct Block {
-    std::int64_t offset;
-    std::int64_t bytes;
-    int death;
-  };
-
-  constexpr void bury(Block* live, int birth) {
-    int const count = count_;
-    count_ = 0;
-    has_gaps_ = true;
-    for (int i = 0; i < count; ++i) {
-      if (live[i].death >= birth) {
-        earliest_death_ = count_ > 0 ? std::min(earliest_death_, live[i].death) : live[i].death;
-        live[count_++] = live[i];
-      }
-    }
-  }
-
-  Scratch<Block> live_;  // by offset
-  int count_ = 0;
-  int earliest_death_ = 0;
-  bool has_gaps_ = false;  // some buffer has died
-  std::int64_t peak_ = 0;
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-/// Places values, and what ops save.
-class ValuePlanner {
- public:
-  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
-               MemoryPlan& plan)
-      : graph_{graph},
-        needs_{needs},
-        task_{task},
-        sizes_{graph, task.batch, task.element_bytes},
-        plan_{plan} {}
-
-  void place() {
-    find_roots();
-    find_regions();
-    place_values();
-  }
-
- private:
-  [[nodiscard]] OpNeeds const& needs(int node) const {
-    return needs_[static_cast<std::size_t>(node)];
-  }
-  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
-  [[nodiscard]] MemoryRegion& region(int node) {
-    return plan_.region[static_cast<std::size_t>(root(node))];
-  }
-  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
-  template <class F>
-  void each_source(int n, F const& f) const {
-    Node const& node = graph_.node[n];
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      f(graph_.source[e]);
-    }
-  }
-
-  TANDEM_COLD void find_roots() {
-    for (int n = 0; n < graph_.nodes; ++n) {
-      plan_.bytes.push_back(sizes_.bytes(n));
-      plan_.root.push_back(root_of(graph_, n));
-      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {
-      int const over = overwritten_by(n);
-      if (over >= 0) {
-        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
-      }
-    }
-  }
-
-  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
-  [[nodiscard]] int overwritten_by(int n) const {
-    int over = -1;
-    each_source(n, [&](int source) {
-      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
-          sizes_.bytes(source) == sizes_.bytes(n) &&
-          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
-        over = source;
-      }
-    });
-    return over;
-  }
-
-  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
-  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
-    if (crosses(r, n)) {
-      return false;
-    }
-    for (int m = 0; m < graph_.nodes; ++m) {
-      Node const& node = graph_.node[m];
-      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
-        return false;
-      }
-      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
-        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
-        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
-            (m > n || later || meanwhile)) {
-          return false;
-        }
-      }
-    }
-    return true;
-  }
-
-  // Whether node @p n reads what another stage, or another run that is computed again, has made.
-  [[nodiscard]] bool crosses(int source, int n) const {
-    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
-           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
-  }
-  [[nodiscard]] int segment(int node) const {
-    return task_.segment != nullptr ? task_.segment[node] : -1;
-  }
-
-  TANDEM_COLD void find_regions() {
-    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
-    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
-      Node const& node = graph_.node[n];
-      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
-      if (node.needs_gradient && needs(n).output) {
-        region(n) = wanted;
-      }
-      each_source(n, [&](int source) {
-        if (node.needs_gradient && needs(n).input) {
-          region(source) = wanted;
-        }
-      });
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
-      Node const& node = graph_.node[n];
-      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
-        region(n) = MemoryRegion::kept;
-      }
-      each_source(n, [&](int source) {
-        if (node.kind == NodeKind::send || crosses(root(source), n)) {
-          region(source) = MemoryRegion::kept;
-        }
-      });
-    }
-    for (int n = 0; n < graph_.nodes; ++n) {
-      if (is_input(root(n))) {
-        region(n) = MemoryRegion::none;
-      }
-    }
-  }
-
-  TANDEM_COLD void place_values() {
-    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
-                          0);  // of a root: when it is read or written last in forward
-    for (int n = 0; n < graph_.nodes; ++n) {
-      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
-      used(n);
-      each_source(n, used);
-      if (graph_.node[n].sums >= 0) {
-        each_source(graph_.node[n].sums, used);
-      }
-    }
-    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
-    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
-    plan_.kept_bytes.assign(task_.stages.size(), 0);
-    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
-    auto const place_transient = [&](std::int64_t size, int birth, int death) {
-      Branches const* const at_once = task_.branches;
-      return at_once == nullptr
-                 ? transient.place(size, birth, death)
-                 : transient.place(size, at_once->first[birth], at_once->last[death]);
-    };
-    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
-      std::int64_t recomputed = 0;
-      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
-        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
-        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
-          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
-          std::int64_t const offset = used;
-          used += size;
-          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
-          return offset;
-        };
-        auto const i = static_cast<std::size_t>(n);
-        auto const r = static_cast<std::size_t>(root(n));
-        MemoryRegion const where = plan_.region[r];
-        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
-            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
-          std::int64_t const size = sizes_.stored_bytes(root(n));
-          plan_.stage[r] = static_cast<int>(s);
-          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
-                                                            : reserve(where, size);
-        }
-        if (needs(n).saved_bytes > 0) {
-          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
-          std::int64_t const size = aligned(needs(n).saved_bytes);
-          plan_.saved[i] =
-              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
-        }
-        Node const& node = graph_.node[n];
-        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
-        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
-      }
-    }
-    plan_.transient_bytes = transient.peak();
-    plan_.between_gradients = writes_between_gradients();
-  }
-
-  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
-  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
-  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
-    for (StageLife const& stage : task_.stages) {
-      bool again = false;
-      bool goes_back = false;
-      for (int n = stage.first; n < stage.last; ++n) {
-        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
-                          region(n) == MemoryRegion::transient);
-        goes_back = goes_back || graph_.node[n].needs_gradient;
-      }
-      if (again && goes_back) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  GraphView graph_;
-  std::vector<OpNeeds> const& needs_;
-  PlanTask const& task_;
-  BufferSizes sizes_;
-  MemoryPlan& plan_;
-};
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/schedule/table/chunked.hpp
-
-/// @file
-/// chunked(): a table whose microbatches come in chunks of time, from one of whole microbatches.
-///
-/// Each pass becomes one for each of its microbatch's K chunks, one behind the other: F1 becomes FK
-/// … F(2K-1), B1 BK … B(2K-1). Numbers count chunks in the order in which a stage passes them:
-/// forward from the first rows to the last, backward from the last to the first. lower() then puts
-/// a message behind each chunk, so that the next device begins with it: a wave.
-
-namespace tandem {
-
-/// Which chunk pass number @p index is of, counted over the replica's microbatches in the order of
-/// time.
-constexpr int chunk_of(ActionKind kind, int index, int chunks) {
-  bool const back = kind == ActionKind::backward || kind == ActionKind::input_gradient ||
-                    kind == ActionKind::weight_gradient || kind == ActionKind::send_backward ||
-                    kind == ActionKind::receive_backward;
-  return back ? index + chunks - 1 - 2 * (index % chunks) : index;
-}
-
-/// Places for @p live passes where microbatches come in chunks: those of whole microbatches, since
-/// chunks are passed in one order forward and in the other backward.
-constexpr int whole_chunks(int live, int chunks) { return (live + chunks - 1) / chunks * chunks; }
-
-namespace detail {
-
-template <class Table, class Sink>
-constexpr void cut_in_chunks(Table const& table, int chunks, Sink& sink) {
-  expects(chunks >= 1, "chunked(table, chunks): give 1 chunk or more");
-  for (int d = 0; d < devices_of(table); ++d) {
-    for (Action action : row_of(table, d)) {
-      std::int32_t const first = action.index * chunks;
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        action.index = first + chunk;
-        sink(d, action);
-      }
-    }
-  }
-}
-
-}  // namespace detail
-
-/// How many of @p devices are at work at most, on average, where each has a stage of one cost and
-/// passes follow each other as the wave fills and runs out: p m K / (m K + p - 1), of one
-/// microbatch p K / (K + p - 1).
-constexpr double ranks_in_wave(int devices, int microbatches, int chunks) {
-  double const passes = static_cast<double>(microbatches) * chunks;
-  return devices * passes / (passes + devices - 1);
-}
-
-/// @param table  compute actions only, of a synchronous schedule
-template <int Chunks, int Devices, int Length>
-constexpr auto chunked(ActionTable<Devices, Length> const& table) {
-  if constexpr (Chunks == 1) {
-    return table;
-  } else {
-    ActionTable<Devices, Chunks * Length> cut;
-    auto sink = [&cut](int device, Action action) { cut.add(device, action); };
-    detail::cut_in_chunks(table, Chunks, sink);
-    return cut;
-  }
-}
-
-/// The same of a number of chunks that is known at run time only.
-TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks) {
-  ActionRows cut(table.size());
-  auto sink = [&cut](int device, Action action) {
-    cut[static_cast<std::size_t>(device)].push_back(action);
-  };
-  detail::cut_in_chunks(table, chunks, sink);
-  return cut;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/schedule/table/live_microbatches.hpp
-
-/// @file
-/// How many microbatches a stage must hold at once, which is what its activations cost.
-
-namespace tandem {
-
-namespace detail {
-
-/// Follows the row of a stage's device.
-class LiveCount {
- public:
-  constexpr LiveCount(StageMapView const& map, int stage)
-      : map_{map}, stage_{stage}, ended_{map.stages} {}
-
-  constexpr void follow(Action const& action) {
-    bool const own = action.stage == stage_;
-    if (own) {
-      received_ += action.kind == ActionKind::receive_forward ? 1 : 0;
-      forwarded_ += action.kind == ActionKind::forward ? 1 : 0;
-      most_ = std::max(most_, std::max(received_, forwarded_) - retired_);
-    }
-    apart_ = apart_ || action.kind == ActionKind::input_gradient;
-    if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient) {
-      ++ended_[action.stage];
-      if (own || action.kind == ActionKind::weight_gradient) {
-        retire();
-      }
-    }
-  }
-
-  [[nodiscard]] constexpr int most() const { return most_; }
-
- private:
-  // A stage's backward comes behind those of the stages that read from it, its W perhaps not.
-  constexpr void retire() {
-    retired_ = ended_[stage_];
-    for (int e = 0; apart_ && e < map_.edges; ++e) {
-      if (map_.edge[e].from == stage_ && !map_.crosses(e)) {
-        retired_ = std::min(retired_, ended_[map_.edge[e].to]);
-      }
-    }
-  }
-
-  StageMapView map_;
-  int stage_;
-  Scratch<int> ended_;  // microbatches of each stage
-  bool apart_ = false;  // some backward pass so far is in two
-  int received_ = 0;
-  int forwarded_ = 0;
-  int retired_ = 0;
-  int most_ = 0;
-};
-
-}  // namespace detail
-
-/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
-/// the end of B (W where backward is split), in the order of its device's row; and to the end of
-/// the W of those stages of the device that read what the stage has made.
-///
-/// They are consecutive, so microbatch i may live in slot i modulo this number.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
-  detail::LiveCount count{map, stage};
-  for (Action const& action : row_of(table, map.device[stage])) {
-    count.follow(action);
-  }
-  return count.most();
-}
-
-/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
-/// @pre the table passes verify()
-template <class Table>
-constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
-  int deferred = 0;
-  int most = 0;
-  for (Action const& action : row_of(table, map.device[stage])) {
-    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
-      most = std::max(most, ++deferred);
-    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
-      --deferred;
-    }
-  }
-  return most;
-}
-
-}  // namespace tandem
-
-// ---- tandem/strategy/memory/gradient_lives.hpp
-
-/// @file
-/// held_gradients: of how many microbatches a device must hold the gradients of activations at
-/// once, if its row does more than one backward pass after another.
-
-namespace tandem {
-
-namespace detail {
-
-/// Follows a row. Stages between which gradients stay on the device make a group; a group's
-/// gradients of a microbatch live from the first arrival, or pass, to the last pass.
-class GradientLives {
- public:
-  constexpr GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
-                          int microbatches)
-      : stages_{stages}, count_{static_cast<int>(stages.size())}, of_{count_} {
-    for (int s = 0; s < count_; ++s) {
-      int const first = map.first_microbatch(stages[static_cast<std::size_t>(s)].id, microbatches);
-      of_[s] = {.group = s, .retired = first, .begun = first - 1};
-    }
-    for (int e = 0; e < map.edges; ++e) {
-      int const from = local(map.edge[e].from);
-      int const to = local(map.edge[e].to);
-      if (from < count_ && to < count_) {
-        int const joined = of_[to].group;
-        for (int s = 0; s < count_; ++s) {
-          of_[s].group = of_[s].group == joined ? of_[from].group : of_[s].group;
-        }
-      }
-    }
-  }
-
-  constexpr ~GradientLives() = default;  // nvcc's implicit one is not constexpr
-
-  constexpr void follow(Action action) {
-    int const stage = local(action.stage);
-    switch (action.kind) {
-      case ActionKind::forward:
-        meet_ = meet_ || any_but(count_);  // values share memory with gradients
-        break;
-      case ActionKind::receive_backward:
-      case ActionKind::input_gradient:
-        begin(stage, action.index);
-        break;
-      case ActionKind::backward:
-        begin(stage, action.index);
-        of_[stage].retired = action.index + 1;
-        break;
-      case ActionKind::weight_gradient:
-        of_[stage].retired = action.index + 1;
-        break;
-      default:
-        break;
-    }
-  }
-
-  /// 0 where the gradients of one pass are gone when those of the next come.
-  [[nodiscard]] constexpr int held() const { return meet_ ? most_ : 0; }
-
- private:
-  struct Own {
-    int group = 0;
-    int retired = 0;     // of the stage: the next microbatch to end
-    int begun = 0;       // of the group that it names: the last microbatch that has begun
-    int last_stage = 0;  // likewise: that was at work
-  };
-
-  [[nodiscard]] constexpr int local(int id) const {
-    int stage = 0;
-    while (stage < count_ && stages_[static_cast<std::size_t>(stage)].id != id) {
-      ++stage;
-    }
-    return stage;
-  }
-
-  // The first microbatch of a group that is not over.
-  [[nodiscard]] constexpr int oldest(int group) const {
-    int first = -1;
-    for (int s = 0; s < count_; ++s) {
-      bool const earlier = first < 0 || of_[s].retired < first;
-      first = of_[s].group == group && earlier ? of_[s].retired : first;
-    }
-    return first;
-  }
-
-  // Whether gradients of other groups than @p own live.
-  [[nodiscard]] constexpr bool any_but(int own) const {
-    bool any = false;
-    for (int s = 0; s < count_; ++s) {
-      int const group = of_[s].group;
-      any = any || (group != own && of_[group].begun >= oldest(group));
-    }
-    return any;
-  }
-
-  constexpr void begin(int stage, int microbatch) {
-    int const group = of_[stage].group;
-    Own& own = of_[group];
-    bool const again = own.begun == microbatch;
-    meet_ = meet_ || any_but(group) || oldest(group) < microbatch || own.begun > microbatch ||
-            (again && stage > own.last_stage);  // memory is shared in the order of the graph
-    own.begun = std::max(own.begun, microbatch);
-    own.last_stage = stage;
-    most_ = std::max(most_, own.begun - oldest(group) + 1);
-  }
-
-  std::span<LocalStage const> stages_;
-  int count_;
-  Scratch<Own> of_;  // of each local stage
-  bool meet_ = false;
-  int most_ = 0;
-};
-
-}  // namespace detail
-
-/// More than deferred_microbatches() where another pass stands between a gradient's arrival and its
-/// own, or between those of two stages of the device: in rows that a program brings, and where a
-/// device of a placed network has several stages.
-/// @param stages  of the device
-template <class Table>
-constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
-                             std::span<LocalStage const> stages, int microbatches) {
-  detail::GradientLives lives{map, stages, microbatches};
-  for (Action const& action : row_of(table, device)) {
-    lives.follow(action);
-  }
-  return lives.held();
-}
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
-/// imported.
-struct RankPlan {
-  Batching batching{};
-  std::vector<Action> training{};  ///< ends with an `end`
-  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
-  bool reduces_early = true;       ///< gradients, when their stage ends
-  bool updates_early = false;      ///< a stage of two models, when it ends
-  std::vector<StageLife> stages{};
-};
-
-/// The strategy's batching, with the microbatches of an imported table if there are any.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Whole>
-TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
-  Batching batching = Whole::batching;
-  if (Whole::any_replicas) {
-    batching.replicas = replicas;
-    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
-    batching.leaves = detail::leaves_of_replica(batching);
-  } else if (microbatches > 0) {
-    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
-      batching.leaves = batching.reproducible ? microbatches : 1;
-    }
-    batching.microbatches = microbatches;
-  }
-  return batching;
-}
-
-/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
-/// over chunks of time and their messages are numbered by their chunks.
-/// @param table     lowered
-/// @param batching  with as many microbatches as @p table has
-TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
-                                                Batching const& batching);
-
-/// The plan of device @p Program::device.
-/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
-/// @param replicas  as batching_with()
-template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
-                                    int replicas = 1) {
-  using Whole = typename Program::Program;
-  Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(device_tables<Program>,
-                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
-}
-
-/// The plan of a device of an asynchronous pipeline.
-///
-/// No rows, since the device never comes to the end of one: each_action() says what it does next.
-template <class Program>
-RankPlan make_asynchronous_plan(int microbatches) {
-  LocalStage const& stage = Program::stages.stage[0];
-  return {.batching = batching_with<typename Program::Program>(microbatches),
-          .stages = {{.first = stage.first, .last = stage.last, .live = Program::places.live()}}};
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
-                                    Batching const& batching) {
-  std::vector<std::span<int const>> buckets(static_cast<std::size_t>(device.map.devices));
-  buckets[static_cast<std::size_t>(device.device)] = {
-      device.layout.bucket_stage, static_cast<std::size_t>(device.layout.buckets)};
-  StepRules const rules{.replicas = batching.replicas,
-                        .averaging = device.averaging,
-                        .buckets = buckets.data(),
-                        .ties = device.ties_cross,
-                        .slices = device.slices};
-  RowOrder const order =
-      device.order != nullptr ? device.order(table, device.map, rules) : RowOrder{};
-  RankPlan plan{.batching = batching,
-                .reduces_early = order.reduces_early,
-                .updates_early = order.updates_early};
-  auto const numbered = [&batching](Action action) {
-    if (batching.chunks > 1) {
-      action.index = chunk_of(action.kind, action.index, batching.chunks);
-    }
-    return action;
-  };
-  auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
-  complete_row(table, device.map, rules, order, device.device, training);
-  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
-  complete_forward_row(table, device.map, rules, device.device, forward);
-  Action const end{.kind = ActionKind::end,
-                   .stage = static_cast<std::int16_t>(first_stage(device.map, device.device))};
-  training(end);
-  forward(end);
-  int const held =
-      held_gradients(table, device.device, device.map, device.stages, batching.passes());
-  for (LocalStage const& own : device.stages) {
-    int const deferred = std::max(held, deferred_microbatches(table, device.map, own.id));
-    plan.stages.push_back(
-        {.first = own.first,
-         .last = own.last,
-         .live = whole_chunks(live_microbatches(table, device.map, own.id), batching.chunks),
-         .deferred = whole_chunks(deferred, batching.chunks),
-         .first_microbatch = device.map.first_microbatch(own.id, batching.passes())});
-  }
-  return plan;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/engine/rank/ahead_run.hpp
-
-/// @file
-/// AheadRun: a rank of a PostValidated schedule at work on a stream of steps, up to the first
-/// backward pass of the next one ahead of others.
-
-// ---- tandem/engine/rank/updates.hpp
-
-/// @file
-/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
-/// at once and kept together. UndoCopy: what they change, as it was before.
-
-// ---- tandem/comm/reduction.hpp
-
-/// @file
-/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
-///
-/// They are element-wise functors, written once for host and device. The order in which ranks are
-/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
-
-namespace tandem {
-
-/// A trivially copyable functor that joins two T into one and never throws. It must be associative
-/// up to rounding; it need not be commutative on the host, where the left argument has the lower
-/// ranks.
-template <class Op, class T>
-concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
-  { op(a, a) }
-  noexcept->std::same_as<T>;
-};
-
-/// a + b.
-struct Sum {
-  template <class T>
-  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
-    return static_cast<T>(a + b);
-  }
-};
-
-/// a + b, rounded to a T, where the operands are wider: a tree of these gives what it gives where
-/// T's stand between its levels.
+/// A parameter, its gradient of the last step, and its optimizer states, by name: to be read.
+/// Trainer::set_parameter() writes one, since a backend may keep a copy in a layout of its own.
 template <class T>
-struct RoundedSum {
-  template <class Wide>
-  TANDEM_HOST_DEVICE constexpr Wide operator()(Wide a, Wide b) const noexcept {
-    return static_cast<Wide>(static_cast<T>(a + b));
-  }
+struct NamedParameter {
+  std::string name;
+  int index = 0;  ///< in the network's order
+  int copy = 0;   ///< of the model, where the strategy has two
+  Shape shape{};
+  Role role = Role::weight;
+  bool frozen = false;
+  int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
+  std::span<T const> value{};
+  std::span<T const> gradient{};             ///< empty where frozen, and where it is GradientRows
+  std::vector<std::span<T const>> states{};  ///< empty where frozen, and for statistics
+  std::span<T const> average{};              ///< empty where TrainerOptions::average has none
 };
 
-/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
-struct Max {
-  template <class T>
-  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
-    return (b > a || b != b) ? b : a;
+namespace detail {
+
+/// A part of a NamedParameter of a rank, whose memory is the library's and not const. Whoever
+/// writes it calls upload() afterwards.
+template <class T>
+std::span<T> writable(std::span<T const> numbers) {
+  return {const_cast<T*>(numbers.data()), numbers.size()};
+}
+
+/// The index of the parameter of @p network that is called @p name and is to have @p count numbers.
+/// @throws ContractError  there is none, or it has another size
+TANDEM_ONCE TANDEM_COLD int index_to_set(GraphView network, std::string_view name,
+                                         std::size_t count);
+
+/// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
+template <class T>
+TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
+                                                            std::int64_t const* offset, int parts,
+                                                            T* values, T* gradients,
+                                                            std::vector<T*> const& states) {
+  std::vector<NamedParameter<T>> list;
+  for (int p = 0; p < graph.parameters; ++p) {
+    GraphParameter const& own = graph.parameter[p];
+    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
+    NamedParameter<T> named{.name = parameter_name(graph, p),
+                            .index = own.origin,
+                            .copy = graph.node[own.node].stage / parts,
+                            .shape = own.parameter.shape,
+                            .role = own.parameter.role,
+                            .frozen = own.frozen,
+                            .owner = own.owner(),
+                            .value = {values + offset[p], count}};
+    if (!own.frozen) {
+      if (!own.parameter.touched.sparse()) {
+        named.gradient = {gradients + offset[p], count};
+      }
+      for (std::size_t s = 0; named.role == Role::weight && s < states.size(); ++s) {
+        named.states.emplace_back(states[s] + offset[p], count);
+      }
+    }
+    list.push_back(std::move(named));
   }
-};
+  return list;
+}
+
+}  // namespace detail
+
+/// All parameters of a rank's mirror, in the order of its device's graph.
+template <class Mirror>
+auto named_parameters(DeviceTables const& device, Mirror& mirror, int states) {
+  std::vector<typename Mirror::T*> of_states;
+  for (int s = 0; s < states; ++s) {
+    of_states.push_back(mirror.state(s));
+  }
+  return detail::named_parameters<typename Mirror::T>(
+      device.whole_graph, device.whole_layout.offset, device.map.parts(), mirror.parameters(),
+      mirror.gradients(), of_states);
+}
 
 }  // namespace tandem
 
-// ---- tandem/engine/links/model_exchange.hpp
+#if TANDEM_BODIES
 
-/// @file
-/// ModelExchange: how the ranks that have the same parts of two models average them.
+namespace tandem::detail {
+
+TANDEM_ONCE int index_to_set(GraphView network, std::string_view name, std::size_t count) {
+  int p = 0;
+  while (p < network.parameters && parameter_name(network, p) != name) {
+    ++p;
+  }
+  if (p == network.parameters) {
+    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
+                        std::string{name} + "'; parameters() lists the names"};
+  }
+  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
+  if (static_cast<std::int64_t>(count) != elements) {
+    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
+                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
+                        " values are given; give one for each"};
+  }
+  return p;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/engine/memory/parameter_memory.hpp
 
 /// @file
 /// ParameterMemory: the parameters, gradients and optimizer states of one rank. ParameterMirror:
-/// the same for the host to read and write, as the user wrote the network.
-
-// ---- tandem/engine/links/no_part.hpp
-
-/// @file
-/// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
-/// to do is nothing, and nothing of the part is compiled. RankPart: one that a program may not
-/// need.
-
-namespace tandem {
-
-struct NoPart {
-  static constexpr bool comes_late = false;
-
-  NoPart(auto const&... /*arguments*/) {}
-
-  static void add(auto const&... /*arguments*/) {}
-  static void add_up(auto const&... /*arguments*/) {}
-  static void arrive(auto const&... /*arguments*/) {}
-  static void await(auto const&... /*arguments*/) {}
-  static void await_all(auto const&... /*arguments*/) {}
-  static void begin(auto const&... /*arguments*/) {}
-  static void begin_all(auto const&... /*arguments*/) {}
-  static void begin_evaluation(auto const&... /*arguments*/) {}
-  static void begin_pass() {}
-  static void begin_step(auto const&... /*arguments*/) {}
-  static void bring_together(auto const&... /*arguments*/) {}
-  static void clear(auto const&... /*arguments*/) {}
-  static void exchange(auto const&... /*arguments*/) {}
-  static void forget() {}
-  static void gather(auto const&... /*arguments*/) {}
-  static void get(auto const&... /*arguments*/) {}
-  static void give_back(auto const&... /*arguments*/) {}
-  static void join_tree(auto const&... /*arguments*/) {}
-  static void keep(auto const&... /*arguments*/) {}
-  static void open(auto const&... /*arguments*/) {}
-  static void open_stage(auto const&... /*arguments*/) {}
-  static void point(auto const&... /*arguments*/) {}
-  static void put(auto const&... /*arguments*/) {}
-  static void restore(auto const&... /*arguments*/) {}
-  static void run(auto const&... /*arguments*/) {}
-  static void settle(auto const&... /*arguments*/) {}
-  static void stand_in(auto const&... /*arguments*/) {}
-  static void take_back(auto const&... /*arguments*/) {}
-  static void undo(auto const&... /*arguments*/) {}
-  static void use(auto const&... /*arguments*/) {}
-
-  [[nodiscard]] static constexpr bool arrived() { return true; }
-  [[nodiscard]] static constexpr std::int64_t bytes() { return 0; }
-  template <class Batch>
-  static Batch const& given(Batch const& batch, std::int64_t /*limit*/) {
-    return batch;
-  }
-  [[nodiscard]] static constexpr bool on() { return false; }
-  [[nodiscard]] static std::vector<OwnedRange> owned() { return {}; }
-  [[nodiscard]] static constexpr Branches const* plan() { return nullptr; }
-  [[nodiscard]] static constexpr std::int64_t scratch_bytes() { return 0; }
-  [[nodiscard]] static constexpr Slice slice() { return {}; }
-};
-
-/// Points to a NoPart, and is null.
-struct NoPartPointer {
-  NoPartPointer(std::nullptr_t) {}
-  constexpr explicit operator bool() const { return false; }
-  NoPart* operator->() const { return &**this; }
-  NoPart& operator*() const {
-    static NoPart none;
-    return none;
-  }
-};
-
-/// A part that a program may not need: then it is null.
-template <class P>
-using RankPart = std::conditional_t<std::is_same_v<P, NoPart>, NoPartPointer, std::unique_ptr<P>>;
-
-template <class P, class... Arguments>
-TANDEM_COLD RankPart<P> make_part(bool is_needed, Arguments&&... arguments) {
-  if constexpr (!std::is_same_v<P, NoPart>) {
-    if (is_needed) {
-      return std::make_unique<P>(std::forward<Arguments>(arguments)...);
-    }
-  }
-  return nullptr;
-}
-
-}  // namespace tandem
+/// whether their memory is the host's.
 
 // ---- tandem/ops/verbs.hpp
 
@@ -9871,7 +8817,8 @@ template <class Count, class Function>
 namespace tandem::detail {
 
 /// @param who  who needs how many and has got how many
-TANDEM_ONCE Error no_more_threads(std::string const& who, std::system_error const& error);
+TANDEM_ONCE TANDEM_COLD Error no_more_threads(std::string const& who,
+                                              std::system_error const& error);
 
 }  // namespace tandem::detail
 
@@ -10054,7 +9001,7 @@ TANDEM_ONCE Team::Team(int threads, OpenMp const& threads_of)
   members_.reserve(static_cast<std::size_t>(threads - 1));
   try {
     for (int member = 1; member < threads; ++member) {
-      members_.emplace_back([this, member] { serve(member); });
+      members_.push_back(std::thread{[this, member] { serve(member); }});
     }
   } catch (std::system_error const& error) {
     auto const got = std::to_string(members_.size() + 1);
@@ -11248,7 +10195,7 @@ TANDEM_ONCE std::int64_t available_memory(std::string const& root) {
   std::int64_t const free = detail::number_in(root + "/proc/meminfo", "MemAvailable:");
   std::int64_t const swap = detail::number_in(root + "/proc/meminfo", "SwapFree:");
   at_most(free < 0 ? -1 : (free + (swap > 0 ? swap : 0)) * 1024);
-  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) {
+  detail::each_line(root + "/proc/self/cgroup", [&](char const* line) TANDEM_COLD {
     char const* const path = std::strrchr(line, ':');
     std::string own = path != nullptr ? path + 1 : "/";
     own = own.substr(0, own.find('\n'));
@@ -11796,9 +10743,10 @@ struct CastElement {
 /// (functor(i) for every i; a step of an optimizer in vectors). Arrays are activations or
 /// parameters, whatever the types of these are. gather_rows: row b of `to` is row parents[b] of
 /// `from`, of so many bytes, or zeros where that is -1; needed where sequences come in pieces.
-/// to_host, from_host: bytes, which are there when the call returns; needed by Stateful layers. Of
-/// GradientRows: clear_rows, copy_rows, add_rows, sum_rows, row_scratch_bytes (which these and ops
-/// need); on Host, whose update calls it, sum_of_squares and each_row (a step of an optimizer).
+/// to_host, from_host: bytes, which are there when the call returns; needed by Stateful layers, and
+/// where the host cannot read the device's memory. Of GradientRows: clear_rows, copy_rows,
+/// add_rows, sum_rows, row_scratch_bytes (which these and ops need); on Host, whose update calls
+/// it, sum_of_squares and each_row (a step of an optimizer).
 template <class Backend>
 struct Verbs;
 
@@ -12235,32 +11183,1843 @@ class ParameterMemory {
   Rows rows_;
 };
 
-/// The primary template is for devices whose memory is the host's: the mirror is the memory.
+/// How the host has a device's parameters. The primary template is for devices whose memory is the
+/// host's. Another backend's has `reorder(tables, values, end, to_device)`, which brings the
+/// parameters that begin before element @p end of an array from the order of the network as the
+/// user wrote it to that of the device, or back.
 template <class Backend>
-class ParameterMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Backend>;
+struct ParameterMirror {
   static constexpr bool is_memory = true;
-
-  ParameterMirror(DeviceTables const& /*tables*/, int /*states*/) {}
-
-  /// Brings the mirror up to date; until the next step or upload it stays so.
-  void download(Device& /*device*/, Memory const& memory) { memory_ = &memory; }
-  /// Gives the device what the mirror has.
-  void upload(Device& /*device*/, Memory const& /*memory*/) {}
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() const { return memory_->parameters(); }
-  [[nodiscard]] T* gradients() const { return memory_->gradients(); }
-  [[nodiscard]] T* state(int s) const { return memory_->state(s); }
-
- private:
-  Memory const* memory_ = nullptr;
 };
 
 }  // namespace tandem
+
+// ---- tandem/engine/memory/rank_mirror.hpp
+
+/// @file
+/// RankMirror: parameters, gradients and states of a rank where the calling program can read and
+/// write them, whichever part of them the rank has.
+
+namespace tandem {
+
+namespace detail {
+
+/// f(first element in the slice's array, in the whole one, elements) of each run of parameter @p p
+/// that a rank has, as @p ranks says which one it is.
+template <class F>
+void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
+  Shape const& own = p.parameter.shape;
+  if (p.slices.count == 1) {
+    f(std::int64_t{0}, std::int64_t{0}, own.elements());
+    return;
+  }
+  int const number = ranks.number * (p.slices.count / ranks.count) + p.slices.own;
+  std::int64_t const row = own.elements() / own[0];
+  if (p.slices.axis == 0) {
+    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int rows) {
+      f(from * row, to * row, rows * row);
+    });
+    return;
+  }
+  std::int64_t const cells = row / own[1];  // of a kernel
+  for (std::int64_t r = 0; r < own[0]; ++r) {
+    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int columns) {
+      f(r * row + from * cells, r * row * p.slices.count + to * cells, columns * cells);
+    });
+  }
+}
+
+}  // namespace detail
+
+/// Shows a rank's arrays in place where the device's memory is the host's and the rank has all of
+/// them. It shows copies of what is elsewhere, of arrays of which the rank has a part, and where
+/// the rank has slices, of everything, as the network has it. After gather() copies are whole.
+/// Before it they have the rank's part; the rest is as it was, and what is written to that goes
+/// nowhere.
+///
+/// Memory: copies are in the host's memory, as large as the arrays of a rank that has all. A rank
+///         that has a part keeps them until the next step or upload(). While it gathers, there are
+///         all slices of one array more, and one array on a device that has memory of its own.
+/// @tparam Core  RankCore
+template <class Core>
+class RankMirror {
+ public:
+  using Backend = typename Core::Backend;
+  using T = typename Backend::Master;
+
+  /// @param tables  outlive this
+  RankMirror(DeviceTables const& tables, int states) : tables_{tables}, states_{states} {}
+
+  /// Shows what the rank has; the rest is as it was.
+  TANDEM_COLD void download(Core& core) { show(core, false); }
+  /// Shows what other ranks have, too, where the rank has a part alone; all of them call it. Blocks
+  /// until that is there, as the others do until the device has done what is queued.
+  TANDEM_COLD void gather(Core& core) { show(core, true); }
+
+  /// The rank takes its part of the parameters and states that were written.
+  TANDEM_COLD void upload(Core& core) {
+    for (int array = of_parameters; array <= states_; ++array) {
+      if (array != of_gradients) {
+        if (!whole_.empty()) {
+          copy_slices(core.slice(), array, own(array), false);
+        }
+        if (!own_.empty()) {
+          move(core, array, false);
+        }
+      }
+    }
+    release();
+  }
+
+  /// Gives the memory of copies of other ranks' parts back.
+  void release() {
+    if (has_shares() || has_slices()) {
+      own_ = std::vector<T>{};  // {} alone would keep it
+      whole_ = std::vector<T>{};
+    }
+  }
+
+  /// In the layout of WholeParameters. @pre download() was called
+  [[nodiscard]] T* parameters() { return shown(of_parameters); }
+  [[nodiscard]] T* gradients() { return shown(of_gradients); }
+  [[nodiscard]] T* state(int s) { return shown(1 + s); }
+
+ private:
+  using Device = typename Backend::Device;
+  static constexpr bool in_place = ParameterMirror<Backend>::is_memory;
+  static constexpr bool can_share = Core::Gradients::can_share;
+  static constexpr bool can_slice = Core::way.slices;
+
+  // Numbers of arrays; state s is number 1 + s.
+  static constexpr int of_parameters = -1;
+  static constexpr int of_gradients = 0;
+
+  [[nodiscard]] bool has_shares() const { return can_share && tables_.state_shares > 1; }
+  [[nodiscard]] bool has_slices() const { return can_slice && tables_.layer_slices > 1; }
+  // Whether the rank has its part of an array alone.
+  [[nodiscard]] bool is_part(int array) const {
+    return has_shares() && (array != of_parameters || tables_.sharded_parameters);
+  }
+  [[nodiscard]] bool is_copy(int array) const { return !in_place || is_part(array); }
+
+  // How many elements an array has: those of the parameters that begin before its end.
+  static std::int64_t size(LayoutView const& layout, int array) {
+    return array == of_parameters  ? layout.elements
+           : array == of_gradients ? layout.dense
+                                   : layout.trained;
+  }
+  // Where it is among copies: gradients, states, then parameters.
+  [[nodiscard]] std::int64_t place(LayoutView const& layout, int array) const {
+    int const states = array == of_parameters ? states_ : array - 1;
+    return array == of_gradients ? 0 : layout.dense + states * layout.trained;
+  }
+  [[nodiscard]] std::size_t copied(LayoutView const& layout, bool parameters) const {
+    return static_cast<std::size_t>(place(layout, of_parameters) +
+                                    (parameters ? layout.elements : 0));
+  }
+  // The array of the rank's slices, the one with all of them, and what the program sees.
+  [[nodiscard]] T* own(int array) {
+    return is_copy(array) ? own_.data() + place(tables_.layout, array) : there(array, {});
+  }
+  [[nodiscard]] T* whole(int array) { return whole_.data() + place(tables_.whole_layout, array); }
+  [[nodiscard]] T* shown(int array) { return has_slices() ? whole(array) : own(array); }
+
+  // Where the rank has a part of an array; {} begins as the array does.
+  [[nodiscard]] T* there(int array, OwnedRange const& part) const {
+    return array == of_parameters  ? memory_->kept_parameters(part.range.begin, part.lag)
+           : array == of_gradients ? memory_->summed_gradients(part.range.begin, part.lag)
+                                   : memory_->state(array - 1) + part.state_begin();
+  }
+  // f(there, which elements) of what the rank has of an array.
+  template <class F>
+  void each_part(Core& core, int array, F const& f) const {
+    if (!is_part(array)) {
+      f(there(array, {}), ElementRange{0, size(tables_.layout, array)});
+      return;
+    }
+    for (OwnedRange const& part : core.shares->owned()) {
+      f(there(array, part), part.range);
+    }
+    if (array == of_parameters) {
+      f(memory_->frozen(), ElementRange{tables_.layout.trained, tables_.layout.elements});
+    }
+  }
+
+  void show(Core& core, bool all) {
+    memory_ = &core.memory;
+    own_.resize(is_copy(of_gradients) ? copied(tables_.layout, is_copy(of_parameters)) : 0);
+    whole_.resize(has_slices() ? copied(tables_.whole_layout, true) : 0);
+    for (int array = of_parameters; array <= states_; ++array) {
+      move(core, array, true);
+      if constexpr (can_share) {
+        if (all && is_part(array)) {
+          gather_parts(core, array);
+        }
+      }
+      copy_slices(core.slice(), array, own(array), true);
+    }
+    if constexpr (Core::has_slices) {
+      if (all && has_slices() && core.slices) {
+        gather_slices(core);
+      }
+    }
+  }
+
+  // Copies what the rank has of an array, if that is to be copied, to the host, or back.
+  void move(Core& core, int array, bool down) {
+    if constexpr (can_share || !in_place) {
+      if (is_copy(array)) {
+        bool const part = is_part(array);
+        if (part || !down) {  // what other ranks have given stays
+          reorder(own(array), size(tables_.layout, array), true);
+        }
+        each_part(core, array, [&](T* there, ElementRange range) {
+          copy(core.device, own(array) + range.begin, there, range.count(), down);
+        });
+        if (!part || down) {  // else it is released
+          reorder(own(array), size(tables_.layout, array), false);
+        }
+      }
+    }
+  }
+
+  // An array of which replicas have shares becomes whole.
+  void gather_parts(Core& core, int array) {
+    std::int64_t const trained = tables_.layout.trained;
+    on_device(core.device, own(array), trained, [&](T* all) {
+      if constexpr (!in_place) {
+        each_part(core, array, [&](T* there, ElementRange range) {
+          if (range.begin < trained && range.count() > 0) {
+            Verbs<Backend>::copy(core.device, there, all + range.begin, range.count());
+          }
+        });
+      }
+      core.shares->gather_array(core.device, all, {name_of(array)});
+    });
+    reorder(own(array), trained, false);
+  }
+
+  // What is shown becomes all slices of it.
+  void gather_slices(Core& core) {
+    Slice const slice = core.slice();
+    std::vector<T> slices;
+    for (int array = of_parameters; array <= states_; ++array) {
+      std::int64_t const each = size(tables_.layout, array);
+      slices.resize(static_cast<std::size_t>(each * slice.count));
+      on_device(core.device, slices.data(), each * slice.count, [&](T* all) {
+        std::span const part{all + each * slice.number, static_cast<std::size_t>(each)};
+        copy(core.device, own(array), part.data(), each, false);
+        core.slices->gather(core.device, part, std::span{all, slices.size()}, {name_of(array)});
+      });
+      for (int number = 0; number < slice.count; ++number) {
+        copy_slices({number, slice.count}, array, slices.data() + number * each, true);
+      }
+    }
+  }
+
+  // f(the device's memory of @p count elements), which then are @p values.
+  template <class F>
+  static void on_device(Device& device, T* values, std::int64_t count, F const& f) {
+    if constexpr (in_place) {
+      f(values);
+      device.finish();
+    } else {
+      typename Backend::Buffer const all{device, static_cast<std::size_t>(count) * sizeof(T)};
+      f(all.template as<T>());
+      copy(device, values, all.template as<T>(), count, true);
+    }
+  }
+
+  // Copies from the device's memory to the host's, or back.
+  static void copy(Device& device, T* host, T* there, std::int64_t count, bool down) {
+    T const* const from = down ? there : host;
+    T* const to = down ? host : there;
+    if constexpr (in_place) {
+      std::copy_n(from, count, to);
+    } else if (count > 0) {  // a device may have no parameters, or none that are trained
+      auto const* const read = reinterpret_cast<std::byte const*>(from);
+      auto* const written = reinterpret_cast<std::byte*>(to);
+      std::size_t const bytes = static_cast<std::size_t>(count) * sizeof(T);
+      down ? Verbs<Backend>::to_host(device, read, written, bytes)
+           : Verbs<Backend>::from_host(device, read, written, bytes);
+    }
+  }
+
+  // Brings copies to the device's order of parameters, or back.
+  void reorder(T* values, std::int64_t end, bool to_device) const {
+    if constexpr (!in_place) {
+      ParameterMirror<Backend>::reorder(tables_, values, end, to_device);
+    }
+  }
+
+  // Copies @p slices of an array, those that @p rank has, to all that is shown, or back.
+  void copy_slices(Slice const& rank, int array, T* slices, bool to_whole) {
+    if constexpr (can_slice) {
+      for (int p = 0; p < tables_.graph.parameters && has_slices(); ++p) {
+        GraphParameter const& parameter = tables_.graph.parameter[p];
+        if (tables_.layout.offset[p] < size(tables_.layout, array)) {
+          T* const part = slices + tables_.layout.offset[p];
+          T* const all = whole(array) + tables_.whole_layout.offset[parameter.whole];
+          detail::each_run(parameter, rank, [&](std::int64_t a, std::int64_t b, std::int64_t n) {
+            to_whole ? std::copy_n(part + a, n, all + b) : std::copy_n(all + b, n, part + a);
+          });
+        }
+      }
+    }
+  }
+
+  static char const* name_of(int array) {
+    return array == of_parameters ? "parameters" : array == of_gradients ? "gradients" : "states";
+  }
+
+  DeviceTables const& tables_;
+  int states_;
+  ParameterMemory<Backend> const* memory_ = nullptr;
+  std::vector<T> own_;    // in the device's layout
+  std::vector<T> whole_;  // in that of WholeParameters, where the rank has slices
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/prepare/rank_plan.hpp
+
+/// @file
+/// RankPlan: a device's rows of actions, and how many microbatches its stages hold for them.
+
+// ---- tandem/engine/prepare/memory_plan.hpp
+
+/// @file
+/// MemoryPlan: where each activation and each gradient of a device's nodes stands, for one size of
+/// microbatch; made before the first step and never changed.
+///
+/// Regions. *kept*, of each stage, holds what backward reads, once for each live microbatch.
+/// *recomputed* holds what backward reads and computes again first, of one run of nodes at a time.
+/// *transient* holds what lives within one pass; buffers whose lives do not meet share memory
+/// (first fit); branches that run at the same time share none. *gradient* holds the gradients of
+/// one backward pass likewise, behind those that are sent; it is the memory of *transient*, too,
+/// where no value of that is computed again.
+
+// ---- tandem/ops/op.hpp
+
+/// @file
+/// Op<Layer, Backend>: a layer's passes on a backend, prepared once for one node of a graph.
+///
+/// An op is an object constructed from an OpSetup. It has forward, input_gradient and (with
+/// parameters) weight_gradient, each over one microbatch; it never allocates and never sees a
+/// communicator. Gradients of activations are overwritten; the engine adds where a value forks. An
+/// op that asks for packed bytes has pack(operands, device), called when parameters have changed.
+
+// ---- tandem/ops/step_state.hpp
+
+/// @file
+/// StepState: all that a step depends on besides parameters and data.
+
+namespace tandem {
+
+/// Small, so that a device can keep it in its own memory and replay a recorded step.
+struct StepState {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;       ///< counted from 0
+  double learning_rate = 0.0;  ///< after the schedule
+  double clip_norm = 0.0;      ///< largest global norm of the gradient; 0: no clipping
+  /// Where the loss is a mean over targets: how many the global batch has; -1: a mean over samples.
+  double targets = -1.0;
+  double counted = -1.0;     ///< what metrics are means over; -1: all samples
+  double row_scale[2] = {};  ///< of each copy of the model: 1 over what its loss is a mean of
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// The convolutions that one op computes together, side by side in one wide output.
+struct MergedOutputs {
+  static constexpr int most = 8;
+  int count = 1;
+  int channels[most] = {};   ///< outputs of each, in the order of their slices
+  int parameter[most] = {};  ///< where each one's parameters stand in Operands, from the op's own
+};
+
+/// What an op is prepared for.
+struct OpSetup {
+  Node node{};
+  int index = 0;                  ///< of the node in its graph; part of the key of random numbers
+  Shape const* inputs = nullptr;  ///< of each input; there while the op is made
+  int batch = 0;                  ///< samples in the largest microbatch
+  int threads = 1;                ///< of its device
+  bool wants_input_gradient = true;  ///< input_gradient runs before weight_gradient; else never
+  bool reproducible = false;         ///< choose algorithms by shape only, and none whose sums vary
+  int x_stride = 0;  ///< channels of the stored pixels that input 0 is a slice of; its own if whole
+  int y_stride = 0;  ///< the same of the output
+  MergedOutputs merged{};
+  /// Of a batch norm that takes over the bias of the convolution before it: where that stands in
+  /// Operands, from the op's own parameters; 0: it takes none. In training the convolution, whose
+  /// node is `absorbed`, neither adds its bias nor touches its gradient: the batch norm adds the
+  /// bias to the running mean and writes its gradient, which is 0.
+  int absorbed_bias = 0;
+  /// Of a norm that computes the sum before it: the rate of the dropout that it computes of the
+  /// first summand, 0 if there is none, and that one's `index`.
+  double dropout = 0.0;
+  int dropout_index = 0;
+  /// Where several ranks share the layer: which slice of it `node` is.
+  Slice slice{};
+};
+
+/// The memory that an op wants for a microbatch of OpSetup::batch samples.
+struct OpNeeds {
+  bool input = false;              ///< backward reads x
+  bool output = false;             ///< backward reads y
+  bool in_place = false;           ///< y may be any x that is not read again, dx may be dy
+  std::int64_t saved_bytes = 0;    ///< kept from forward to backward
+  std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
+  std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
+  std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
+  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
+  /// alignment of what is in it.
+  std::int64_t carried_bytes = 0;
+  std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
+};
+
+/// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
+/// activations, P that of parameters and of their gradients.
+template <class T, class P = T>
+struct Operands {
+  T const* const* x = nullptr;       ///< each input, (B, its shape)
+  T* y = nullptr;                    ///< (B, out)
+  T const* dy = nullptr;             ///< gradient of y
+  T* const* dx = nullptr;            ///< gradient of each input; null where none is wanted
+  P* const* parameter = nullptr;     ///< each parameter, in the layer's order
+  T const* const* weight = nullptr;  ///< each parameter rounded to T; itself where T is P
+  P* const* gradient = nullptr;      ///< of each parameter; of a statistic: what is averaged
+  /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
+  GradientRows<P> const* rows = nullptr;
+  std::byte* saved = nullptr;
+  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
+  T* sum = nullptr;                       ///< and its output, which is x[0]
+  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
+  std::byte* packed = nullptr;
+  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
+  std::byte* carry = nullptr;
+  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
+  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
+  /// pass may be computed again.
+  std::byte* carried_on = nullptr;
+  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
+  /// samples, as the op lays it out.
+  std::byte* carry_gradient = nullptr;
+  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
+  /// between all before it, which are kept for the microbatch.
+  std::int64_t apart = 0;
+};
+
+/// What a pass over one microbatch may depend on.
+template <class Device>
+struct Pass {
+  Device& device;
+  int batch = 0;                     ///< samples in this microbatch
+  std::int64_t first_sample = 0;     ///< position of its first sample in the global batch
+  double share = 1.0;                ///< its samples over those of the global batch
+  StepState const* state = nullptr;  ///< in the device's memory: for its kernels to read
+  bool training = true;
+  bool accumulate = false;  ///< add to parameter gradients instead of overwriting them
+  int time = 0;  ///< rows of each timed sample of the op's clock, at most the shape's extent 0
+  /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
+  /// finite numbers that no result may depend on.
+  std::int32_t const* lengths = nullptr;
+  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
+  std::int32_t const* targets = nullptr;
+  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
+  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
+  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
+  float const* loss_scale = nullptr;
+  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
+  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
+  /// the second comes in pieces: the first, whole, with the piece of position 0.
+  int position = -1;
+  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
+  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
+  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
+  /// first, in Operands::carry_gradient the gradient of what they have begun with.
+  int rows_in_all = 0;
+  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
+  /// row.
+  float* scores = nullptr;
+  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
+  /// where it writes how much of each row it has taken so far; null: it need not.
+  float* coverage = nullptr;
+
+  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
+  /// Whether no chunk comes behind this one.
+  [[nodiscard]] constexpr bool is_last_chunk() const {
+    return !is_chunk() || position + time == rows_in_all;
+  }
+
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+
+  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
+  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
+  int dealt_time = 0;
+  std::int64_t first_dealt = 0;
+
+  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
+  std::int32_t const* other_lengths = nullptr;
+
+  /// The same pass for an op whose first input is of clock @p clock.
+  [[nodiscard]] constexpr Pass on_clock(int clock) const {
+    Pass other = *this;
+    if (clock != 0) {
+      other.time = other_time;
+      other.lengths = other_lengths;
+      other.other_time = time;
+      other.other_lengths = lengths;
+    }
+    return other;
+  }
+
+  /// The same pass for an op whose rows are all there, whatever comes in pieces.
+  [[nodiscard]] constexpr Pass whole() const {
+    Pass other = *this;
+    other.position = -1;
+    return other;
+  }
+
+  /// The same pass for an op that treats all rows alike and has those of slice @p own.
+  [[nodiscard]] constexpr Pass on_rows(Slice own) const {
+    DealtRows const rows{std::int64_t{batch} * time, own};
+    Pass other = *this;
+    other.batch = batch > 0 ? 1 : 0;
+    other.time = static_cast<int>(rows.each());
+    other.lengths = nullptr;
+    other.dealt_time = time;
+    other.first_dealt = rows.first();
+    return other;
+  }
+
+  /// Rows of a value of @p shape, which an op sees that treats all alike.
+  [[nodiscard]] constexpr std::int64_t rows(Shape const& shape) const {
+    return shape.rows(batch, time);
+  }
+  /// Elements of such a value.
+  [[nodiscard]] constexpr std::int64_t elements(Shape const& shape) const {
+    return batch * shape.elements(time);
+  }
+};
+
+namespace detail {
+
+template <class L, class Backend>
+inline constexpr bool has_op = false;  // what the sentences depend on
+
+// The sentences stand in types of their own: clang gives up a class with a failed assert in it, and
+// says so of all that is built on it.
+template <class L, class Backend>
+struct OpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "Op<Layer, Backend>: this layer has no kernels for this backend; give your layer "
+                "static forward(call) and input_gradient(call) for Host, derive it from "
+                "ElementLayer for every backend, or specialise tandem::Op");
+};
+template <class L, class Backend>
+struct LossOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<L, Backend>,
+                "LossOp<Loss, Backend>: this loss has no kernels for this backend; give it static "
+                "value(output, target) and gradient(output, target, dy), both of one sample, and "
+                "of Rows where they are to run on Cuda");
+};
+template <class M, class Backend>
+struct MetricOpIsThere {
+  static constexpr bool value = true;
+  static_assert(has_op<M, Backend>,
+                "MetricOp<Metric, Loss, Backend>: this metric does not fit this loss's targets, or "
+                "has no kernels for this backend; give it static value(output, target) of one "
+                "sample, and of Rows where it is to run on Cuda");
+};
+
+/// In place of an op that there is not: takes what an op takes.
+struct NoOp {
+  explicit NoOp(auto const&... /*arguments*/) {}
+  [[nodiscard]] static OpNeeds needs() { return {}; }
+  [[nodiscard]] static std::int64_t scratch_bytes() { return 0; }
+  static void forward(auto const&... /*arguments*/) {}
+  static void input_gradient(auto const&... /*arguments*/) {}
+  static void weight_gradient(auto const&... /*arguments*/) {}
+  static void gradient(auto const&... /*arguments*/) {}
+  static void count(auto const&... /*arguments*/) {}
+};
+
+}  // namespace detail
+
+/// The primary template is the error path.
+template <class L, class Backend>
+struct Op : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::OpIsThere<L, Backend>::value);
+};
+
+/// The joins of a graph, which are no layers of the user's.
+struct ConcatJoin {};
+struct AddJoin {};
+struct MultiplyJoin {};
+/// y = x + bias, row by row or channel by channel, which several ranks need once: a node of a
+/// spread graph.
+struct RowBias {};
+/// The words of an Embedding or a Vocabulary that one of several ranks has.
+template <class L>
+struct WordSlice {};
+/// Where ranks that have tiles of images exchange pixels: a node of a graph of tiles. Its op says
+/// what goes to whom and the engine sends it, see TileMessage.
+struct TileExchange {};
+
+/// Border<Backend>: load and store samples where a backend has them otherwise than the user.
+template <class Backend>
+struct Border;
+
+/// LossOp<Loss, Backend>: the loss of a microbatch and its gradient; the primary is the error path.
+template <class L, class Backend>
+struct LossOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::LossOpIsThere<L, Backend>::value);
+};
+
+/// MetricOp<Metric, Loss, Backend>: sums a metric over a microbatch; the primary is the error path.
+template <class M, class L, class Backend>
+struct MetricOp : detail::NoOp {
+  using detail::NoOp::NoOp;
+  static_assert(detail::MetricOpIsThere<M, Backend>::value);
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a plan must know of a stage: nodes [first, last), and how many of its microbatches are live
+/// at once, from the arrival of their input to the end of their backward pass.
+struct StageLife {
+  int first = 0;
+  int last = 0;
+  int live = 1;
+  int deferred = 0;          ///< of these: whose gradients are held at once, where passes are apart
+  int first_microbatch = 0;  ///< of the replica's
+};
+
+/// Where a buffer is. Gradients are all in the gradient region.
+enum class MemoryRegion : std::uint8_t { none, kept, recomputed, transient };
+
+/// Before an action of a stage writes where a message is sent from, that one must have left.
+struct SendWait {
+  ActionKind before{};    ///< receive_forward, forward or backward; the last is I as well
+  int stage = 0;          ///< whose action
+  int node = 0;           ///< a `send`: its value; a `receive`: its gradient
+  bool answered = false;  ///< in training a gradient that has come back says that it left
+
+  friend bool operator==(SendWait const&, SendWait const&) = default;
+};
+
+/// Offsets in bytes within a region, in *kept* within a live microbatch of the stage; -1 where
+/// there is no such buffer.
+struct MemoryPlan {
+  static constexpr std::int64_t none = -1;
+
+  std::vector<int> root;                    ///< of a node: whose memory its output is
+  std::vector<std::int64_t> slice;          ///< of a node: where in that memory, in bytes
+  std::vector<MemoryRegion> region;         ///< of a root
+  std::vector<std::int64_t> value;          ///< of a root
+  std::vector<int> stage;                   ///< of a root: whose *kept* region has it
+  std::vector<std::int64_t> saved;          ///< of a node, see saved_region()
+  std::vector<std::int64_t> node_gradient;  ///< of a node
+  std::vector<std::int64_t> edge_gradient;  ///< of an edge
+  std::vector<std::int64_t> outgoing;       ///< of a received node: its gradient, to be sent
+  std::vector<std::int64_t> bytes;          ///< of a node's output
+  std::int64_t loss_gradient = none;        ///< where the loss writes
+  std::vector<std::int64_t> kept_bytes;     ///< of a stage, for each live microbatch
+  std::int64_t recomputed_bytes = 0;
+  std::int64_t transient_bytes = 0;
+  bool between_gradients = false;   ///< *transient* is written again while gradients live
+  std::int64_t outgoing_bytes = 0;  ///< at the beginning of the gradient region, for each chunk
+  std::int64_t gradient_bytes = 0;  ///< of one backward pass, behind them
+  std::int64_t logical_bytes = 0;   ///< all outputs and gradients, had each a memory of its own
+  std::vector<SendWait> waits;      ///< what is sent from memory that is written again
+};
+
+/// What is planned for.
+struct PlanTask {
+  int batch = 1;  ///< samples of the largest microbatch
+  std::int64_t element_bytes = 4;
+  int microbatches = 1;  ///< of the replica, each counted once for each of its chunks
+  int chunks = 1;        ///< of time: each has a place of its own for the gradients that it sends
+  std::vector<StageLife> stages{};
+  int const* segment = nullptr;  ///< of each node: its run of nodes that is computed again, or -1
+  bool apart = false;  ///< gradients of several readers are sent one by one, not their sum
+  Branches const* branches = nullptr;  ///< that run at the same time; null: none do
+};
+
+namespace detail {
+
+/// Where what the op of @p node saves stands: where nothing goes back, no longer than its pass.
+constexpr MemoryRegion saved_region(Node const& node, int segment) {
+  return segment >= 0          ? MemoryRegion::recomputed
+         : node.needs_gradient ? MemoryRegion::kept
+                               : MemoryRegion::transient;
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+// ---- tandem/strategy/memory/buffer_sizes.hpp
+
+/// @file
+/// BufferSizes: bytes of the buffers of a graph's nodes, for one size of microbatch.
+
+namespace tandem::detail {
+
+/// Buffers begin on lines of the cache.
+constexpr std::int64_t aligned(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Sizes of the buffers of a graph's nodes.
+struct BufferSizes {
+  GraphView graph;
+  std::int64_t batch;
+  std::int64_t element_bytes;
+
+  [[nodiscard]] constexpr std::int64_t bytes(int node) const {
+    return aligned(graph.node[node].out.elements() * batch * element_bytes);
+  }
+  // Of a root, which may be wider than what it is named after.
+  [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
+    Node const& n = graph.node[node];
+    std::int64_t const wider = n.width > 0 ? n.width : 1;
+    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    return aligned(n.out.elements() / own * wider * batch * element_bytes);
+  }
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/strategy/memory/first_fit.hpp
+
+/// @file
+/// FirstFit: places buffers in one region of memory by when they live. At compile time, too.
+
+namespace tandem {
+
+namespace detail {
+
+/// Buffers placed by first fit in the order of their births.
+class FirstFit {
+ public:
+  /// @param most  of the buffers that it will place
+  constexpr explicit FirstFit(int most) : live_{most} {}
+
+  // Memory from time @p birth to time @p death, both inclusive; births never decrease.
+  constexpr std::int64_t place(std::int64_t bytes, int birth, int death) {
+    Block* const live = live_.data();
+    if (earliest_death_ < birth) {
+      bury(live, birth);
+    }
+    std::int64_t offset = has_gaps_ ? 0 : peak_;
+    int at = has_gaps_ ? 0 : count_;
+    for (; at < count_ && live[at].offset - offset < bytes; ++at) {
+      offset = live[at].offset + live[at].bytes;
+    }
+    for (int i = count_++; i > at; --i) {
+      live[i] = live[i - 1];
+    }
+    live[at] = {offset, bytes, death};
+    earliest_death_ = count_ > 1 ? std::min(earliest_death_, death) : death;
+    peak_ = std::max(peak_, offset + bytes);
+    return offset;
+  }
+
+  [[nodiscard]] constexpr std::int64_t peak() const { return peak_; }
+
+ private:
+  struct Block {
+    std::int64_t offset;
+    std::int64_t bytes;
+    int death;
+  };
+
+  constexpr void bury(Block* live, int birth) {
+    int const count = count_;
+    count_ = 0;
+    has_gaps_ = true;
+    for (int i = 0; i < count; ++i) {
+      if (live[i].death >= birth) {
+        earliest_death_ = count_ > 0 ? std::min(earliest_death_, live[i].death) : live[i].death;
+        live[count_++] = live[i];
+      }
+    }
+  }
+
+  Scratch<Block> live_;  // by offset
+  int count_ = 0;
+  int earliest_death_ = 0;
+  bool has_gaps_ = false;  // some buffer has died
+  std::int64_t peak_ = 0;
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem::detail {
+
+/// Places values, and what ops save.
+class ValuePlanner {
+ public:
+  ValuePlanner(GraphView graph, std::vector<OpNeeds> const& needs, PlanTask const& task,
+               MemoryPlan& plan)
+      : graph_{graph},
+        needs_{needs},
+        task_{task},
+        sizes_{graph, task.batch, task.element_bytes},
+        plan_{plan} {}
+
+  void place() {
+    find_roots();
+    find_regions();
+    place_values();
+  }
+
+ private:
+  [[nodiscard]] OpNeeds const& needs(int node) const {
+    return needs_[static_cast<std::size_t>(node)];
+  }
+  [[nodiscard]] int root(int node) const { return plan_.root[static_cast<std::size_t>(node)]; }
+  [[nodiscard]] MemoryRegion& region(int node) {
+    return plan_.region[static_cast<std::size_t>(root(node))];
+  }
+  [[nodiscard]] bool is_input(int node) const { return graph_.node[node].kind == NodeKind::input; }
+  template <class F>
+  void each_source(int n, F const& f) const {
+    Node const& node = graph_.node[n];
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      f(graph_.source[e]);
+    }
+  }
+
+  TANDEM_COLD void find_roots() {
+    for (int n = 0; n < graph_.nodes; ++n) {
+      plan_.bytes.push_back(sizes_.bytes(n));
+      plan_.root.push_back(root_of(graph_, n));
+      plan_.slice.push_back(first_channel_of(graph_, n) * task_.element_bytes);
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {
+      int const over = overwritten_by(n);
+      if (over >= 0) {
+        std::replace(plan_.root.begin(), plan_.root.end(), n, root(over));
+      }
+    }
+  }
+
+  // The input whose memory takes the output of node n as well, or -1: nobody needs the input later.
+  [[nodiscard]] int overwritten_by(int n) const {
+    int over = -1;
+    each_source(n, [&](int source) {
+      if (over < 0 && needs(n).in_place && root(n) == n && !is_input(root(source)) &&
+          sizes_.bytes(source) == sizes_.bytes(n) &&
+          sizes_.stored_bytes(root(source)) == sizes_.bytes(n) && is_over(root(source), n)) {
+        over = source;
+      }
+    });
+    return over;
+  }
+
+  // Whether memory that is of root @p r is read by nobody but node @p n from then on.
+  [[nodiscard]] TANDEM_COLD bool is_over(int r, int n) const {
+    if (crosses(r, n)) {
+      return false;
+    }
+    for (int m = 0; m < graph_.nodes; ++m) {
+      Node const& node = graph_.node[m];
+      if (root(m) == r && (m > n || (node.needs_gradient && needs(m).output))) {
+        return false;
+      }
+      for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+        bool const later = node.kind == NodeKind::send || (node.needs_gradient && needs(m).input);
+        bool const meanwhile = task_.branches != nullptr && task_.branches->apart(m, n);
+        if (root(graph_.source[e]) == r && root(m) != r && m != n &&
+            (m > n || later || meanwhile)) {
+          return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // Whether node @p n reads what another stage, or another run that is computed again, has made.
+  [[nodiscard]] bool crosses(int source, int n) const {
+    return graph_.node[source].stage != graph_.node[n].stage || segment(source) != segment(n) ||
+           (segment(n) >= 0 && graph_.node[source].kind == NodeKind::receive);
+  }
+  [[nodiscard]] int segment(int node) const {
+    return task_.segment != nullptr ? task_.segment[node] : -1;
+  }
+
+  TANDEM_COLD void find_regions() {
+    plan_.region.assign(static_cast<std::size_t>(graph_.nodes), MemoryRegion::transient);
+    for (int n = 0; n < graph_.nodes; ++n) {  // what backward reads
+      Node const& node = graph_.node[n];
+      MemoryRegion const wanted = segment(n) >= 0 ? MemoryRegion::recomputed : MemoryRegion::kept;
+      if (node.needs_gradient && needs(n).output) {
+        region(n) = wanted;
+      }
+      each_source(n, [&](int source) {
+        if (node.needs_gradient && needs(n).input) {
+          region(source) = wanted;
+        }
+      });
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {  // what must outlive its pass
+      Node const& node = graph_.node[n];
+      if (node.kind == NodeKind::receive || n == graph_.result) {  // the loss reads it again
+        region(n) = MemoryRegion::kept;
+      }
+      each_source(n, [&](int source) {
+        if (node.kind == NodeKind::send || crosses(root(source), n)) {
+          region(source) = MemoryRegion::kept;
+        }
+      });
+    }
+    for (int n = 0; n < graph_.nodes; ++n) {
+      if (is_input(root(n))) {
+        region(n) = MemoryRegion::none;
+      }
+    }
+  }
+
+  TANDEM_COLD void place_values() {
+    std::vector<int> last(static_cast<std::size_t>(graph_.nodes),
+                          0);  // of a root: when it is read or written last in forward
+    for (int n = 0; n < graph_.nodes; ++n) {
+      auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
+      used(n);
+      each_source(n, used);
+      if (graph_.node[n].sums >= 0) {
+        each_source(graph_.node[n].sums, used);
+      }
+    }
+    plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.saved.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
+    plan_.stage.assign(static_cast<std::size_t>(graph_.nodes), 0);
+    plan_.kept_bytes.assign(task_.stages.size(), 0);
+    FirstFit transient{2 * graph_.nodes};  // a value and what is saved of each
+    auto const place_transient = [&](std::int64_t size, int birth, int death) {
+      Branches const* const at_once = task_.branches;
+      return at_once == nullptr
+                 ? transient.place(size, birth, death)
+                 : transient.place(size, at_once->first[birth], at_once->last[death]);
+    };
+    for (std::size_t s = 0; s < task_.stages.size(); ++s) {
+      std::int64_t recomputed = 0;
+      for (int n = task_.stages[s].first; n < task_.stages[s].last; ++n) {
+        recomputed = n > 0 && segment(n) != segment(n - 1) ? 0 : recomputed;
+        auto const reserve = [&](MemoryRegion where, std::int64_t size) {
+          std::int64_t& used = where == MemoryRegion::kept ? plan_.kept_bytes[s] : recomputed;
+          std::int64_t const offset = used;
+          used += size;
+          plan_.recomputed_bytes = std::max(plan_.recomputed_bytes, recomputed);
+          return offset;
+        };
+        auto const i = static_cast<std::size_t>(n);
+        auto const r = static_cast<std::size_t>(root(n));
+        MemoryRegion const where = plan_.region[r];
+        if (where != MemoryRegion::none && plan_.value[r] == MemoryPlan::none &&
+            graph_.node[n].kind != NodeKind::send) {  // whoever writes there first
+          std::int64_t const size = sizes_.stored_bytes(root(n));
+          plan_.stage[r] = static_cast<int>(s);
+          plan_.value[r] = where == MemoryRegion::transient ? place_transient(size, n, last[r])
+                                                            : reserve(where, size);
+        }
+        if (needs(n).saved_bytes > 0) {
+          MemoryRegion const saved = saved_region(graph_.node[n], segment(n));
+          std::int64_t const size = aligned(needs(n).saved_bytes);
+          plan_.saved[i] =
+              saved == MemoryRegion::transient ? place_transient(size, n, n) : reserve(saved, size);
+        }
+        Node const& node = graph_.node[n];
+        bool const written = !node.is_end() && (!node.view || node.layer == LayerKind::relu);
+        plan_.logical_bytes += written ? sizes_.bytes(n) * (node.needs_gradient ? 2 : 1) : 0;
+      }
+    }
+    plan_.transient_bytes = transient.peak();
+    plan_.between_gradients = writes_between_gradients();
+  }
+
+  // Whether a backward pass computes a transient value again: a run's output has its gradient then.
+  // Backward need not read anything of such a run, so recomputed_bytes does not tell.
+  [[nodiscard]] TANDEM_COLD bool writes_between_gradients() {
+    for (StageLife const& stage : task_.stages) {
+      bool again = false;
+      bool goes_back = false;
+      for (int n = stage.first; n < stage.last; ++n) {
+        again = again || (segment(n) >= 0 && !graph_.node[n].is_end() &&
+                          region(n) == MemoryRegion::transient);
+        goes_back = goes_back || graph_.node[n].needs_gradient;
+      }
+      if (again && goes_back) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  GraphView graph_;
+  std::vector<OpNeeds> const& needs_;
+  PlanTask const& task_;
+  BufferSizes sizes_;
+  MemoryPlan& plan_;
+};
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/schedule/orders/asynchronous_table.hpp
+
+/// @file
+/// The rows of an asynchronous pipeline, unrolled: how it fills (prologue), what it then does again
+/// and again (period), and how it is drained (epilogue).
+///
+/// Stage k does F(g) for g = 0, 1, ..., behind it B(g - delay(k)), and an update behind the last B
+/// of a step. Passes name the version that they read, "0F3@2".
+
+// ---- tandem/schedule/orders/asynchronous_schedule.hpp
+
+/// @file
+/// AsynchronousSchedule: a pipeline that is never emptied between steps.
+
+namespace tandem {
+
+/// - `name`: as files and messages write it
+/// - `fits(devices, microbatches)`: whether it is defined for these
+/// - `asynchrony(devices, microbatches)`: how it trains
+template <class S>
+concept AsynchronousSchedule = requires(int devices, int microbatches) {
+  { S::name } -> std::convertible_to<char const*>;
+  { S::fits(devices, microbatches) } -> std::same_as<bool>;
+  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Steps with which a table shows the prologue, two periods and the epilogue of every stage.
+constexpr int unrolled_steps(Asynchrony const& asynchrony) { return asynchrony.late_steps(0) + 2; }
+
+/// Most steps of a table: Action::version is a byte.
+inline constexpr int most_unrolled_steps = 255;
+
+namespace detail {
+
+constexpr std::uint8_t clipped(std::int64_t version) {
+  return static_cast<std::uint8_t>(version > 0 ? version : 0);
+}
+
+/// sink(device, action) in each device's order.
+template <class Sink>
+constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Sink& sink) {
+  int const all = steps * asynchrony.microbatches;
+  for (int k = 0; k < asynchrony.devices; ++k) {
+    auto const stage = static_cast<std::int16_t>(k);
+    int const delay = asynchrony.delay(k);
+    for (int g = 0; g < all + delay; ++g) {
+      if (g < all) {
+        sink(k, {ActionKind::forward, clipped(asynchrony.forward_version(k, g)), stage, g});
+      }
+      int const late = g - delay;
+      if (late < 0 || late >= all) {
+        continue;
+      }
+      sink(k, {ActionKind::backward, clipped(asynchrony.backward_version(k, late)), stage, late});
+      if ((late + 1) % asynchrony.microbatches == 0) {
+        sink(k, {ActionKind::update, 0, stage, 0});
+      }
+    }
+  }
+}
+
+template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
+struct AsynchronousFits {
+  static constexpr bool value = true;
+  static_assert(
+      S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
+      "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
+      "for these numbers; give 1 to 255 steps, and devices and microbatches that its fits() "
+      "takes");
+};
+
+}  // namespace detail
+
+/// The passes and updates of each device in @p Steps steps; no messages.
+template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
+constexpr auto asynchronous_table() {
+  static_assert(detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value);
+  ActionTable<Devices, Steps*(2 * Microbatches + 1)> table;
+  auto sink = [&table](int device, Action action) { table.add(device, action); };
+  if (detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value) {
+    detail::generate_asynchronous(S::asynchrony(Devices, Microbatches), Steps, sink);
+  }
+  return table;
+}
+
+/// The same at run time.
+/// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
+TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
+  expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
+          "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
+  expects(steps >= 1 && steps <= most_unrolled_steps,
+          "asynchronous_table(asynchrony, steps): give 1 to 255 steps");
+  ActionRows rows(static_cast<std::size_t>(asynchrony.devices));
+  auto sink = [&rows](int device, Action action) {
+    rows[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::generate_asynchronous(asynchrony, steps, sink);
+  return rows;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/schedule/table/chunked.hpp
+
+/// @file
+/// chunked(): a table whose microbatches come in chunks of time, from one of whole microbatches.
+///
+/// Each pass becomes one for each of its microbatch's K chunks, one behind the other: F1 becomes FK
+/// … F(2K-1), B1 BK … B(2K-1). Numbers count chunks in the order in which a stage passes them:
+/// forward from the first rows to the last, backward from the last to the first. lower() then puts
+/// a message behind each chunk, so that the next device begins with it: a wave.
+
+namespace tandem {
+
+/// Which chunk pass number @p index is of, counted over the replica's microbatches in the order of
+/// time.
+constexpr int chunk_of(ActionKind kind, int index, int chunks) {
+  bool const back = kind == ActionKind::backward || kind == ActionKind::input_gradient ||
+                    kind == ActionKind::weight_gradient || kind == ActionKind::send_backward ||
+                    kind == ActionKind::receive_backward;
+  return back ? index + chunks - 1 - 2 * (index % chunks) : index;
+}
+
+/// Places for @p live passes where microbatches come in chunks: those of whole microbatches, since
+/// chunks are passed in one order forward and in the other backward.
+constexpr int whole_chunks(int live, int chunks) { return (live + chunks - 1) / chunks * chunks; }
+
+namespace detail {
+
+template <class Table, class Sink>
+constexpr void cut_in_chunks(Table const& table, int chunks, Sink& sink) {
+  expects(chunks >= 1, "chunked(table, chunks): give 1 chunk or more");
+  for (int d = 0; d < devices_of(table); ++d) {
+    for (Action action : row_of(table, d)) {
+      std::int32_t const first = action.index * chunks;
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        action.index = first + chunk;
+        sink(d, action);
+      }
+    }
+  }
+}
+
+}  // namespace detail
+
+/// How many of @p devices are at work at most, on average, where each has a stage of one cost and
+/// passes follow each other as the wave fills and runs out: p m K / (m K + p - 1), of one
+/// microbatch p K / (K + p - 1).
+constexpr double ranks_in_wave(int devices, int microbatches, int chunks) {
+  double const passes = static_cast<double>(microbatches) * chunks;
+  return devices * passes / (passes + devices - 1);
+}
+
+/// @param table  compute actions only, of a synchronous schedule
+template <int Chunks, int Devices, int Length>
+constexpr auto chunked(ActionTable<Devices, Length> const& table) {
+  if constexpr (Chunks == 1) {
+    return table;
+  } else {
+    ActionTable<Devices, Chunks * Length> cut;
+    auto sink = [&cut](int device, Action action) { cut.add(device, action); };
+    detail::cut_in_chunks(table, Chunks, sink);
+    return cut;
+  }
+}
+
+/// The same of a number of chunks that is known at run time only.
+TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows chunked(ActionRows const& table, int chunks) {
+  ActionRows cut(table.size());
+  auto sink = [&cut](int device, Action action) {
+    cut[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::cut_in_chunks(table, chunks, sink);
+  return cut;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/schedule/table/live_microbatches.hpp
+
+/// @file
+/// How many microbatches a stage must hold at once, which is what its activations cost.
+
+namespace tandem {
+
+namespace detail {
+
+/// Follows the row of a stage's device.
+class LiveCount {
+ public:
+  constexpr LiveCount(StageMapView const& map, int stage)
+      : map_{map}, stage_{stage}, ended_{map.stages} {}
+
+  constexpr void follow(Action const& action) {
+    bool const own = action.stage == stage_;
+    if (own) {
+      received_ += action.kind == ActionKind::receive_forward ? 1 : 0;
+      forwarded_ += action.kind == ActionKind::forward ? 1 : 0;
+      most_ = std::max(most_, std::max(received_, forwarded_) - retired_);
+    }
+    apart_ = apart_ || action.kind == ActionKind::input_gradient;
+    if (action.kind == ActionKind::backward || action.kind == ActionKind::weight_gradient) {
+      ++ended_[action.stage];
+      if (own || action.kind == ActionKind::weight_gradient) {
+        retire();
+      }
+    }
+  }
+
+  [[nodiscard]] constexpr int most() const { return most_; }
+
+ private:
+  // A stage's backward comes behind those of the stages that read from it, its W perhaps not.
+  constexpr void retire() {
+    retired_ = ended_[stage_];
+    for (int e = 0; apart_ && e < map_.edges; ++e) {
+      if (map_.edge[e].from == stage_ && !map_.crosses(e)) {
+        retired_ = std::min(retired_, ended_[map_.edge[e].to]);
+      }
+    }
+  }
+
+  StageMapView map_;
+  int stage_;
+  Scratch<int> ended_;  // microbatches of each stage
+  bool apart_ = false;  // some backward pass so far is in two
+  int received_ = 0;
+  int forwarded_ = 0;
+  int retired_ = 0;
+  int most_ = 0;
+};
+
+}  // namespace detail
+
+/// Most microbatches of a stage that are live at once: from RECV_F (F where nothing is received) to
+/// the end of B (W where backward is split), in the order of its device's row; and to the end of
+/// the W of those stages of the device that read what the stage has made.
+///
+/// They are consecutive, so microbatch i may live in slot i modulo this number.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int live_microbatches(Table const& table, StageMapView const& map, int stage) {
+  detail::LiveCount count{map, stage};
+  for (Action const& action : row_of(table, map.device[stage])) {
+    count.follow(action);
+  }
+  return count.most();
+}
+
+/// Most microbatches of a stage that are between I and W at once; 0 if backward is not split.
+/// @pre the table passes verify()
+template <class Table>
+constexpr int deferred_microbatches(Table const& table, StageMapView const& map, int stage) {
+  int deferred = 0;
+  int most = 0;
+  for (Action const& action : row_of(table, map.device[stage])) {
+    if (action.stage == stage && action.kind == ActionKind::input_gradient) {
+      most = std::max(most, ++deferred);
+    } else if (action.stage == stage && action.kind == ActionKind::weight_gradient) {
+      --deferred;
+    }
+  }
+  return most;
+}
+
+}  // namespace tandem
+
+// ---- tandem/schedule/table/lower.hpp
+
+/// @file
+/// lower(): puts the messages between the passes of an action table.
+///
+/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
+/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
+/// receives, all that the stage has for other devices, in ascending order of edges.
+
+namespace tandem {
+
+namespace detail {
+
+/// Whether some link carries the messages of several edges, so that their order matters.
+constexpr bool shares_links(StageMapView const& map) {
+  Scratch<int> edges_of_link{map.links};
+  for (int e = 0; e < map.edges; ++e) {
+    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
+      return true;
+    }
+  }
+  return false;
+}
+
+constexpr bool is_backward_pass(ActionKind kind) {
+  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
+}
+
+/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
+/// the order in which they are sent; a receive that is not the next is put behind the receives of
+/// those before it.
+template <class Table, class Sink>
+class TableLowering {
+ public:
+  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
+      : table_{table},
+        map_{map},
+        sink_{sink},
+        edges_{map},
+        shared_{shares_links(map)},
+        microbatches_{shared_ ? count_microbatches() : 0},
+        channels_{shared_ ? 2 * map.links : 0},
+        received_{std::int64_t{2} * map.stages * microbatches_},
+        taken_{2 * map.edges},
+        message_{std::int64_t{2} * map.edges * microbatches_},
+        next_{channels_},
+        end_{channels_},
+        limit_{channels_} {
+    for (int e = 0; shared_ && e < map.edges; ++e) {
+      for (int way = 0; map.crosses(e) && way < 2; ++way) {
+        limit_[2 * map.edge[e].link + way] += microbatches_;
+      }
+    }
+    for (int c = 0, begin = 0; c < channels_; ++c) {
+      next_[c] = end_[c] = begin;
+      begin = limit_[c] += begin;
+    }
+  }
+
+  constexpr void run() {
+    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
+      list_messages(d);
+    }
+    for (int d = 0; d < devices_of(table_); ++d) {
+      for (Action const& action : row_of(table_, d)) {
+        lower(d, action);
+      }
+    }
+  }
+
+ private:
+  struct Message {
+    int edge;
+    int microbatch;
+  };
+
+  constexpr bool known(Action const& action) const {
+    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
+  }
+
+  constexpr int count_microbatches() const {
+    int last = -1;
+    std::int64_t actions = 0;
+    for (int d = 0; d < devices_of(table_); ++d) {
+      ActionSpan const row = row_of(table_, d);
+      actions += row.size;
+      for (Action const& action : row) {
+        last = std::max(last, known(action) ? action.index : -1);
+      }
+    }
+    expects(last < actions,
+            "lower(table, map): a microbatch has a higher number than there are actions; number "
+            "microbatches from 0 on");
+    return last + 1;
+  }
+
+  constexpr void list_messages(int device) {
+    for (Action const& action : row_of(table_, device)) {
+      bool const forward = action.kind == ActionKind::forward;
+      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+        continue;
+      }
+      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
+      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
+        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
+        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
+          message_[end_[channel]++] = {e, action.index};
+        }
+      }
+    }
+  }
+
+  constexpr void lower(int device, Action const& action) {
+    bool const forward = action.kind == ActionKind::forward;
+    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
+      sink_(device, action);
+      return;
+    }
+    receive(device, forward, action.stage, action.index);
+    sink_(device, action);
+    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
+      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
+                     .stage = action.stage,
+                     .index = action.index});
+    }
+  }
+
+  constexpr void receive(int device, bool forward, int stage, int microbatch) {
+    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
+    if (first < 0) {
+      return;
+    }
+    if (shared_) {
+      std::int64_t const pass = 2 * stage + (forward ? 0 : 1);
+      int& received = received_[pass * microbatches_ + microbatch];
+      if (received != 0) {
+        return;
+      }
+      received = 1;
+      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
+        receive_up_to(device, forward, e, microbatch);
+      }
+    }
+    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
+                   .stage = static_cast<std::int16_t>(stage),
+                   .index = microbatch});
+  }
+
+  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
+    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
+    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
+           next_[channel] < end_[channel]) {
+      Message const next = message_[next_[channel]++];
+      ++taken_[2 * next.edge + (forward ? 0 : 1)];
+      StageEdge const of = map_.edge[next.edge];
+      receive(device, forward, forward ? of.to : of.from, next.microbatch);
+    }
+  }
+
+  // A copy's microbatches begin at a multiple of the replica's share.
+  constexpr int first_of(int edge) const {
+    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
+  }
+
+  Table const& table_;
+  StageMapView map_;
+  Sink& sink_;
+  StageEdges edges_;
+  bool shared_;
+  int microbatches_;
+  int channels_;  // links and directions
+  Scratch<int> received_;
+  Scratch<int> taken_;        // messages of each edge and direction
+  Scratch<Message> message_;  // of one channel after another
+  Scratch<int> next_;         // of each channel, the next to receive
+  Scratch<int> end_;
+  Scratch<int> limit_;
+};
+
+template <class Table, class Sink>
+constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
+  expects(is_sound(map) && map.devices == devices_of(table),
+          "lower(table, map): give a map with as many devices as the table has rows, in which "
+          "every edge leads from a lower stage to a higher one of the same copy");
+  TableLowering<Table, Sink>{table, map, sink}.run();
+}
+
+}  // namespace detail
+
+/// The rows with messages; passes keep their order.
+template <int Devices, int Length>
+constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
+  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
+  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+/// @throws ContractError  the map is not one, or not of this table
+TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map);
+
+/// The rows without their messages; lower() puts them back.
+TANDEM_ONCE ActionRows without_messages(ActionRows const& table);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map) {
+  ActionRows lowered(table.size());
+  auto sink = [&lowered](int device, Action action) {
+    lowered[static_cast<std::size_t>(device)].push_back(action);
+  };
+  detail::lower_table(table, map, sink);
+  return lowered;
+}
+
+TANDEM_ONCE ActionRows without_messages(ActionRows const& table) {
+  ActionRows rows(table.size());
+  for (std::size_t d = 0; d < table.size(); ++d) {
+    std::copy_if(table[d].begin(), table[d].end(), std::back_inserter(rows[d]),
+                 [](Action const& action) { return !is_message(action.kind); });
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/strategy/memory/gradient_lives.hpp
+
+/// @file
+/// held_gradients: of how many microbatches a device must hold the gradients of activations at
+/// once, if its row does more than one backward pass after another.
+
+namespace tandem {
+
+namespace detail {
+
+/// Follows a row. Stages between which gradients stay on the device make a group; a group's
+/// gradients of a microbatch live from the first arrival, or pass, to the last pass.
+class GradientLives {
+ public:
+  constexpr GradientLives(StageMapView const& map, std::span<LocalStage const> stages,
+                          int microbatches)
+      : stages_{stages}, count_{static_cast<int>(stages.size())}, of_{count_} {
+    for (int s = 0; s < count_; ++s) {
+      int const first = map.first_microbatch(stages[static_cast<std::size_t>(s)].id, microbatches);
+      of_[s] = {.group = s, .retired = first, .begun = first - 1};
+    }
+    for (int e = 0; e < map.edges; ++e) {
+      int const from = local(map.edge[e].from);
+      int const to = local(map.edge[e].to);
+      if (from < count_ && to < count_) {
+        int const joined = of_[to].group;
+        for (int s = 0; s < count_; ++s) {
+          of_[s].group = of_[s].group == joined ? of_[from].group : of_[s].group;
+        }
+      }
+    }
+  }
+
+  constexpr ~GradientLives() = default;  // nvcc's implicit one is not constexpr
+
+  constexpr void follow(Action action) {
+    int const stage = local(action.stage);
+    switch (action.kind) {
+      case ActionKind::forward:
+        meet_ = meet_ || any_but(count_);  // values share memory with gradients
+        break;
+      case ActionKind::receive_backward:
+      case ActionKind::input_gradient:
+        begin(stage, action.index);
+        break;
+      case ActionKind::backward:
+        begin(stage, action.index);
+        of_[stage].retired = action.index + 1;
+        break;
+      case ActionKind::weight_gradient:
+        of_[stage].retired = action.index + 1;
+        break;
+      default:
+        break;
+    }
+  }
+
+  /// 0 where the gradients of one pass are gone when those of the next come.
+  [[nodiscard]] constexpr int held() const { return meet_ ? most_ : 0; }
+
+ private:
+  struct Own {
+    int group = 0;
+    int retired = 0;     // of the stage: the next microbatch to end
+    int begun = 0;       // of the group that it names: the last microbatch that has begun
+    int last_stage = 0;  // likewise: that was at work
+  };
+
+  [[nodiscard]] constexpr int local(int id) const {
+    int stage = 0;
+    while (stage < count_ && stages_[static_cast<std::size_t>(stage)].id != id) {
+      ++stage;
+    }
+    return stage;
+  }
+
+  // The first microbatch of a group that is not over.
+  [[nodiscard]] constexpr int oldest(int group) const {
+    int first = -1;
+    for (int s = 0; s < count_; ++s) {
+      bool const earlier = first < 0 || of_[s].retired < first;
+      first = of_[s].group == group && earlier ? of_[s].retired : first;
+    }
+    return first;
+  }
+
+  // Whether gradients of other groups than @p own live.
+  [[nodiscard]] constexpr bool any_but(int own) const {
+    bool any = false;
+    for (int s = 0; s < count_; ++s) {
+      int const group = of_[s].group;
+      any = any || (group != own && of_[group].begun >= oldest(group));
+    }
+    return any;
+  }
+
+  constexpr void begin(int stage, int microbatch) {
+    int const group = of_[stage].group;
+    Own& own = of_[group];
+    bool const again = own.begun == microbatch;
+    meet_ = meet_ || any_but(group) || oldest(group) < microbatch || own.begun > microbatch ||
+            (again && stage > own.last_stage);  // memory is shared in the order of the graph
+    own.begun = std::max(own.begun, microbatch);
+    own.last_stage = stage;
+    most_ = std::max(most_, own.begun - oldest(group) + 1);
+  }
+
+  std::span<LocalStage const> stages_;
+  int count_;
+  Scratch<Own> of_;  // of each local stage
+  bool meet_ = false;
+  int most_ = 0;
+};
+
+}  // namespace detail
+
+/// More than deferred_microbatches() where another pass stands between a gradient's arrival and its
+/// own, or between those of two stages of the device: in rows that a program brings, and where a
+/// device of a placed network has several stages.
+/// @param stages  of the device
+template <class Table>
+constexpr int held_gradients(Table const& table, int device, StageMapView const& map,
+                             std::span<LocalStage const> stages, int microbatches) {
+  detail::GradientLives lives{map, stages, microbatches};
+  for (Action const& action : row_of(table, device)) {
+    lives.follow(action);
+  }
+  return lives.held();
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// What a rank does in a step. Made at start-up from the strategy's table, or from one that was
+/// imported.
+struct RankPlan {
+  Batching batching{};
+  std::vector<Action> training{};  ///< ends with an `end`
+  std::vector<Action> forward{};   ///< of an evaluation or a prediction, likewise
+  bool reduces_early = true;       ///< gradients, when their stage ends
+  bool updates_early = false;      ///< a stage of two models, when it ends
+  std::vector<StageLife> stages{};
+};
+
+/// The strategy's batching, with the microbatches of an imported table if there are any.
+/// @param replicas  of the world, where the strategy takes any number
+template <class Whole>
+TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
+  Batching batching = Whole::batching;
+  if (Whole::any_replicas) {
+    batching.replicas = replicas;
+    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
+    batching.leaves = detail::leaves_of_replica(batching);
+  } else if (microbatches > 0) {
+    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
+      batching.leaves = batching.reproducible ? microbatches : 1;
+    }
+    batching.microbatches = microbatches;
+  }
+  return batching;
+}
+
+/// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
+/// over chunks of time and their messages are numbered by their chunks.
+/// @param table     lowered
+/// @param batching  with as many microbatches as @p table has
+TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
+                                                Batching const& batching);
+
+/// The plan of device @p Program::device.
+/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
+/// @param replicas  as batching_with()
+template <class Program>
+TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
+                                    int replicas = 1) {
+  using Whole = typename Program::Program;
+  Batching const batching = batching_with<Whole>(microbatches, replicas);
+  return make_rank_plan(device_tables<Program>,
+                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
+}
+
+/// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
+/// never comes to the end of one: each_action() says what it does next.
+TANDEM_ONCE TANDEM_COLD RankPlan make_asynchronous_plan(DeviceTables const& device,
+                                                        Batching const& batching);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
+                                    Batching const& batching) {
+  std::vector<std::span<int const>> buckets(static_cast<std::size_t>(device.map.devices));
+  buckets[static_cast<std::size_t>(device.device)] = {
+      device.layout.bucket_stage, static_cast<std::size_t>(device.layout.buckets)};
+  StepRules const rules{.replicas = batching.replicas,
+                        .averaging = device.averaging,
+                        .buckets = buckets.data(),
+                        .ties = device.ties_cross,
+                        .slices = device.slices};
+  RowOrder const order =
+      device.order != nullptr ? device.order(table, device.map, rules) : RowOrder{};
+  RankPlan plan{.batching = batching,
+                .reduces_early = order.reduces_early,
+                .updates_early = order.updates_early};
+  auto const numbered = [&batching](Action action) {
+    if (batching.chunks > 1) {
+      action.index = chunk_of(action.kind, action.index, batching.chunks);
+    }
+    return action;
+  };
+  auto training = [&](Action const& action) { plan.training.push_back(numbered(action)); };
+  complete_row(table, device.map, rules, order, device.device, training);
+  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
+  complete_forward_row(table, device.map, rules, device.device, forward);
+  Action const end{.kind = ActionKind::end,
+                   .stage = static_cast<std::int16_t>(first_stage(device.map, device.device))};
+  training(end);
+  forward(end);
+  int const held =
+      held_gradients(table, device.device, device.map, device.stages, batching.passes());
+  for (LocalStage const& own : device.stages) {
+    int const deferred = std::max(held, deferred_microbatches(table, device.map, own.id));
+    plan.stages.push_back(
+        {.first = own.first,
+         .last = own.last,
+         .live = whole_chunks(live_microbatches(table, device.map, own.id), batching.chunks),
+         .deferred = whole_chunks(deferred, batching.chunks),
+         .first_microbatch = device.map.first_microbatch(own.id, batching.passes())});
+  }
+  return plan;
+}
+
+TANDEM_ONCE RankPlan make_asynchronous_plan(DeviceTables const& device, Batching const& batching) {
+  LocalStage const& stage = device.stages.front();
+  RankPlan plan{
+      .batching = batching,
+      .stages = {{.first = stage.first, .last = stage.last, .live = device.places.live()}}};
+  auto forward = [&plan](Action const& action) { plan.forward.push_back(action); };
+  complete_forward_row(lower(asynchronous_table(device.places.rule, 1), device.map), device.map,
+                       StepRules{.replicas = batching.replicas}, device.device, forward);
+  forward({.kind = ActionKind::end, .stage = static_cast<std::int16_t>(stage.id)});
+  return plan;
+}
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/engine/rank/ahead_run.hpp
+
+/// @file
+/// AheadRun: a rank of a PostValidated schedule at work on a stream of steps, up to the first
+/// backward pass of the next one ahead of others.
+
+// ---- tandem/engine/rank/updates.hpp
+
+/// @file
+/// Updates: what a rank's step does with whole gradients: of one model, or of two that are trained
+/// at once and kept together. UndoCopy: what they change, as it was before.
+
+// ---- tandem/comm/reduction.hpp
+
+/// @file
+/// Sum and Max: how a collective joins two ranks' elements; Reduction: what such an operation is.
+///
+/// They are element-wise functors, written once for host and device. The order in which ranks are
+/// joined is the communicator's affair (comm/fixed_tree.hpp for the host).
+
+namespace tandem {
+
+/// A trivially copyable functor that joins two T into one and never throws. It must be associative
+/// up to rounding; it need not be commutative on the host, where the left argument has the lower
+/// ranks.
+template <class Op, class T>
+concept Reduction = std::is_trivially_copyable_v<Op> && requires(Op const& op, T const& a) {
+  { op(a, a) }
+  noexcept->std::same_as<T>;
+};
+
+/// a + b.
+struct Sum {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return static_cast<T>(a + b);
+  }
+};
+
+/// a + b, rounded to a T, where the operands are wider: a tree of these gives what it gives where
+/// T's stand between its levels.
+template <class T>
+struct RoundedSum {
+  template <class Wide>
+  TANDEM_HOST_DEVICE constexpr Wide operator()(Wide a, Wide b) const noexcept {
+    return static_cast<Wide>(static_cast<T>(a + b));
+  }
+};
+
+/// The larger of the two; a NaN on either side wins, so that it is not lost on the way.
+struct Max {
+  template <class T>
+  TANDEM_HOST_DEVICE constexpr T operator()(T a, T b) const noexcept {
+    return (b > a || b != b) ? b : a;
+  }
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/model_exchange.hpp
+
+/// @file
+/// ModelExchange: how the ranks that have the same parts of two models average them.
 
 // ---- tandem/engine/step/tracer.hpp
 
@@ -12809,6 +13568,124 @@ concept Carries =
 /// BucketSums: how one bucket of gradients is summed over the replicas: as it is or rounded, in any
 /// order or in a fixed one, by types. RowSums: how its GradientRows are.
 
+// ---- tandem/comm/self.hpp
+
+/// @file
+/// SelfCommunicator: a group of one, so that a program for many ranks also runs on one.
+///
+/// Its collectives exchange nothing. Where input and output are the same buffer, as the engine has
+/// them, nothing is queued either.
+
+namespace tandem {
+
+/// How bytes are copied in the order of a stream: `queue(stream, from, to, bytes)`. Specialised for
+/// each backend's Stream; comm/cuda/copy.hpp has that of CUDA.
+template <class Stream>
+struct StreamCopy;
+
+template <>
+struct StreamCopy<host::Queue> {
+  TANDEM_ONCE static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes);
+};
+
+/// The only rank of a group of one. Models every concept of comm/concepts.hpp.
+template <class StreamType>
+class BasicSelfCommunicator {
+ public:
+  using Stream = StreamType;
+  static constexpr bool ordered = true;
+
+  /// Nothing in place; else a copy of @p in to @p out, on @p stream.
+  /// @throws ContractError  the sizes differ
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op /*op*/,
+                  Stream& stream, Label /*label*/ = {}) {
+    expects(in.size() == out.size(),
+            "all_reduce: in and out must have the same number of elements");
+    copy(in, out, stream);
+  }
+
+  /// As all_reduce(): this rank's part is the whole.
+  /// @throws ContractError  the sizes differ
+  template <class T, class Op>
+    requires Reduction<Op, T>
+  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op /*op*/,
+                      Stream& stream, Label /*label*/ = {}) {
+    expects(in.size() == out.size(),
+            "reduce_scatter: in must have as many elements as the ranks' outs together");
+    copy(in, out, stream);
+  }
+
+  /// As all_reduce(): this rank's part is the whole.
+  /// @throws ContractError  the sizes differ
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
+                  Label /*label*/ = {}) {
+    expects(in.size() == out.size(),
+            "all_gather: out must have as many elements as the ranks' ins together");
+    copy(in, out, stream);
+  }
+
+  /// @throws ContractError  @p root is not 0
+  template <class T>
+  void broadcast(std::span<T> /*data*/, int root, Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(root == 0, "broadcast: the root must be a rank of the group, which has rank 0 only");
+  }
+
+  /// @throws ContractError  always: there is no other rank
+  template <class T>
+  void send(std::span<T> /*data*/, int /*peer*/, Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(false, "send: the peer must be another rank, and this group has rank 0 only");
+  }
+
+  /// @throws ContractError  always: there is no other rank
+  template <class T>
+  void receive(std::span<T> /*data*/, int /*peer*/, Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(false, "receive: the peer must be another rank, and this group has rank 0 only");
+  }
+
+  /// @throws ContractError  there are messages: there is no other rank
+  template <class T>
+  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+                Stream& /*stream*/, Label /*label*/ = {}) {
+    expects(sends.empty() && receives.empty(),
+            "exchange: the peers must be other ranks, and this group has rank 0 only");
+  }
+
+  void barrier(Stream& /*stream*/, Label /*label*/ = {}) {}
+
+  [[nodiscard]] int rank() const noexcept { return 0; }
+  [[nodiscard]] int size() const noexcept { return 1; }
+
+ private:
+  template <class T>
+  static void copy(std::span<T const> in, std::span<T> out, Stream& stream) {
+    if (in.data() != out.data() && !in.empty()) {
+      StreamCopy<Stream>::queue(stream, in.data(), out.data(), out.size_bytes());
+    }
+  }
+};
+
+/// The group of one on the host.
+using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void StreamCopy<host::Queue>::queue(host::Queue& stream, void const* from, void* to,
+                                                std::size_t bytes) {
+  stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
+}
+
+}  // namespace tandem
+
+#endif
+
 namespace tandem {
 
 /// What a program asks of its communicators, and which of a rank's parts are compiled: all of them
@@ -12817,13 +13694,14 @@ namespace tandem {
 struct RankWay {
   bool in_order = false;  ///< gradients are added by messages: the communicator has no order
   WireFormat wire = WireFormat::exact;
-  bool links = true;       ///< other devices have parts of the model
-  bool shares = true;      ///< each replica updates its part
-  bool slices = true;      ///< ranks share layers
-  bool ties = true;        ///< layers share parameters
-  bool states = true;      ///< steps hand states on
-  bool two_models = true;  ///< are averaged
-  bool ahead = true;       ///< it goes on before an update is known to be right
+  bool links = false;         ///< other devices have parts of the model
+  bool shares = false;        ///< each replica updates its part
+  bool slices = false;        ///< ranks share layers
+  bool ties = false;          ///< layers share parameters
+  bool states = false;        ///< steps hand states on
+  bool two_models = false;    ///< are averaged
+  bool ahead = false;         ///< it goes on before an update is known to be right
+  bool asynchronous = false;  ///< steps have no end that all ranks meet
 };
 
 /// Whether one rank serves all programs of a unit: where it is compiled elsewhere, or for a program
@@ -12831,22 +13709,39 @@ struct RankWay {
 template <class Backend, class Communicator, class Batch>
 inline constexpr bool rank_is_shared = false;
 
+/// That of a rank that serves all programs: a group of one has no pipeline and no slices.
+template <class Communicator>
+constexpr RankWay shared_rank_way() {
+  using Self = BasicSelfCommunicator<typename Communicator::Stream>;
+  constexpr bool alone = std::is_same_v<Communicator, Self>;
+  return {.links = !alone,
+          .shares = true,
+          .slices = !alone,
+          .ties = true,
+          .states = true,
+          .two_models = true,
+          .ahead = !alone,
+          .asynchronous = !alone};
+}
+
 /// @tparam Device  a DeviceProgram
 template <class Device, class Backend, class Communicator, class Batch>
 constexpr RankWay rank_way() {
   using Program = typename Device::Program;
-  bool const all = rank_is_shared<Backend, Communicator, Batch>;
+  bool const shared = rank_is_shared<Backend, Communicator, Batch>;
+  RankWay const all = shared ? shared_rank_way<Communicator>() : RankWay{};
   bool const twins = Device::has_twins && !Program::averaging.keeps_two();
   bool const sums = twins ? Program::several_replicas : Device::sums_gradients;
   return {.in_order = sums && Device::batching.reproducible && !sums_in_order<Communicator>,
           .wire = Device::batching.wire,
-          .links = all || Program::devices > 1,
-          .shares = all || Program::sharded_state,
-          .slices = all || Program::layer_slices > 1 || Program::slices > 1,
-          .ties = all || Program::ties.count > 0,
-          .states = all || Program::stateful,
-          .two_models = all || Program::averaging.keeps_two(),
-          .ahead = all || Program::post_validated};
+          .links = all.links || Program::devices > 1,
+          .shares = all.shares || Program::sharded_state,
+          .slices = all.slices || Program::layer_slices > 1 || Program::slices > 1,
+          .ties = all.ties || Program::ties.count > 0,
+          .states = all.states || Program::stateful,
+          .two_models = all.two_models || Program::averaging.keeps_two(),
+          .ahead = all.ahead || Program::post_validated,
+          .asynchronous = all.asynchronous || Program::asynchrony.on()};
 }
 
 namespace detail {
@@ -13493,18 +14388,13 @@ class GradientReduction {
                                    Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
-  /// Likewise to be awaited: receives @p data from rank @p from, unless that is -1, and sends it
-  /// on.
+  /// Likewise to be awaited. @param pass  RankEnds::PassOn
+  template <class PassOn>
   TANDEM_NOINLINE void pass_on(Device& device, std::span<double> data, int from,
-                               std::span<int const> to) {
+                               std::span<int const> to, PassOn pass) {
     Label const label{"tensors"};
     detail::queue_collective(device, *tracer_, label, summed_, [&] {
-      if (from >= 0) {
-        communicator_.receive(data, from, device.communication, label);
-      }
-      for (int const peer : to) {
-        communicator_.send(std::span<double const>{data}, peer, device.communication, label);
-      }
+      pass(communicator_, data, from, to, device.communication, label);
     });
   }
   void await_sums(Device& device) { device.await_on(device.communication, summed_); }
@@ -14239,7 +15129,7 @@ class RankGroups {
   /// @param mesh  of all ranks
   RankGroups(GroupFacts const& facts, Mesh const& mesh) : facts_{facts}, mesh_{mesh} {}
 
-  TANDEM_ONCE std::vector<RankSet> list() const;
+  TANDEM_ONCE TANDEM_COLD std::vector<RankSet> list() const;
 
   /// Of the ranks of a line that hold a shared parameter in one of the model's copies; `all` stands
   /// for none.
@@ -14333,7 +15223,7 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
           }
         }
       }
-      groups.push_back(set);
+      groups.push_back(std::move(set));
     }
   }
   for (int line = 0; line < lines(); ++line) {
@@ -14364,7 +15254,7 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
           set.ranks.push_back(devices[of.device[d]]);
         }
         if (of.crosses()) {
-          groups.push_back(set);
+          groups.push_back(std::move(set));
         }
       }
     }
@@ -14375,7 +15265,7 @@ TANDEM_ONCE std::vector<RankSet> RankGroups::list() const {
     for (int slice = 0; slice < ranks.count; ++slice) {
       set.ranks.push_back(ranks[slice]);
     }
-    groups.push_back(set);
+    groups.push_back(std::move(set));
   }
   return groups;
 }
@@ -14584,7 +15474,7 @@ class GradientPlanner {
         own_{graph.nodes} {}
 
   // In backward, node n has time `nodes - n`; a buffer lives until its last reader's time.
-  constexpr void place() {
+  TANDEM_COLD constexpr void place() {
     count_readers();
     place_outgoing();
     find_deaths();
@@ -14681,7 +15571,7 @@ class GradientPlanner {
   }
 
   // The gradient of its only reader's input, or a sum of several in memory of its own.
-  constexpr void place_node_gradient(int n) {
+  TANDEM_COLD constexpr void place_node_gradient(int n) {
     if (graph_.node[n].kind == NodeKind::send) {
       return;
     }
@@ -14705,7 +15595,7 @@ class GradientPlanner {
   }
 
   // @param writer  when node @p n writes them: in its turn, or in that of this node
-  constexpr void place_edge_gradients(int n, int writer) {
+  TANDEM_COLD constexpr void place_edge_gradients(int n, int writer) {
     Node const& node = graph_.node[n];
     bool const passes = passes_on(n);
     bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
@@ -14996,7 +15886,9 @@ class OperandTables {
 
   /// The values that edges carry.
   [[nodiscard]] T const** edge_values(int m) const { return storage(m).edge_value.data(); }
-  void set_output(int m, T const* output) { storage(m).table.output = output; }
+  void set_output(int m, T const* output) {
+    storage(m).table.output = storage(m).backward.output = output;
+  }
 
   /// The gradient of a received node, to be sent for microbatch @p m: of its reader @p reader where
   /// they are sent apart.
@@ -15011,7 +15903,7 @@ class OperandTables {
   // One table, and the arrays that it points into.
   struct Storage {
     Table table{};
-    Table backward{};  // where its weights are others
+    Table backward{};  // the same, but for weights where these are others
     std::vector<T const*> edge_value{};
     std::vector<T*> edge_gradient{};
     std::vector<T const*> forks{};
@@ -15358,9 +16250,7 @@ class RankMemory : public ParameterMemory<Backend> {
 
   [[nodiscard]] MemoryPlan const& plan() const { return plan_; }
   /// Shows the plan to on_rank_memory, if it is set.
-  /// @param places  null unless the rank is of an asynchronous pipeline
-  TANDEM_COLD void show(std::vector<OpNeeds> const& needs, RankPlan const& rows,
-                        WeightPlaces const* places = nullptr) const {
+  TANDEM_COLD void show(std::vector<OpNeeds> const& needs, RankPlan const& rows) const {
     if (on_rank_memory<T, P> != nullptr) {
       on_rank_memory<T, P>({graph(),
                             needs,
@@ -15369,7 +16259,7 @@ class RankMemory : public ParameterMemory<Backend> {
                             {kept_.data(), recomputed_.data(), transient_.data()},
                             tables_,
                             rows,
-                            places});
+                            places().rule.on() ? &places() : nullptr});
     }
   }
   [[nodiscard]] std::byte* scratch() const { return scratch_.data(); }
@@ -15378,9 +16268,7 @@ class RankMemory : public ParameterMemory<Backend> {
   /// for m up to places.tables().
   [[nodiscard]] Table const& table(int m) const { return tables_.forward(m); }
   /// The same for B(m), whose weights are others only where F's are predicted.
-  [[nodiscard]] Table const& backward_table(int m) const {
-    return places().predicts() ? tables_.backward(m) : tables_.forward(m);
-  }
+  [[nodiscard]] Table const& backward_table(int m) const { return tables_.backward(m); }
 
   /// Points every edge that carries the network's input number @p input to a node of stage
   /// @p stage to @p x, for microbatch @p m. Those of other stages may be of another microbatch,
@@ -16620,7 +17508,7 @@ TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int sampl
   for (int n = 0; n < network.nodes; ++n) {
     CarriedState const& carried = network.node[n].carried;
     std::string const path = to_string(network.node[n].path);
-    auto const add = [&](bool c, int numbers) {
+    auto const add = [&](bool c, int numbers) TANDEM_COLD {
       if (numbers > 0) {
         list.push_back({.name = "state." + (path.empty() ? path : path + ".") + (c ? "c" : "h"),
                         .node = n,
@@ -18217,9 +19105,9 @@ inline constexpr OpTypes<Backend> op_types{
 
 /// What the ops of all nodes are prepared for; @p inputs has the shapes of the graph's edges.
 /// @param batch  samples in the largest microbatch
-TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
-                                           std::vector<Shape> const& inputs, int batch, int threads,
-                                           Slice const& slice);
+TANDEM_ONCE TANDEM_COLD std::vector<OpSetup> op_setups(DeviceTables const& tables,
+                                                       std::vector<Shape> const& inputs, int batch,
+                                                       int threads, Slice const& slice);
 
 /// Prepares the ops of all nodes.
 /// @param slice  of layers that several ranks share, the rank's
@@ -20531,7 +21419,7 @@ class Feed {
   /// Steps that may be queued before the result of the first is collected.
   static constexpr int steps_in_flight = 1;
 
-  Feed(Device& device, FeedTask const& task)
+  TANDEM_COLD Feed(Device& device, FeedTask const& task)
       : tables_{task.tables},
         targets_{task.targets},
         in_{input_shape(tables_.network, 0)},
@@ -21722,9 +22610,14 @@ namespace tandem {
 /// How a rank gets its ends of RankGroups.
 template <class Communicator>
 struct RankEnds {
+  /// Receives numbers from a rank of the group, unless that is -1, and sends them to others.
+  using PassOn = void (*)(Communicator&, std::span<double>, int from, std::span<int const> to,
+                          typename Communicator::Stream&, Label);
+
   std::function<Communicator(int)> connect;  ///< the rank's end of a group
   RankGroups groups;
   int rank;
+  PassOn pass_on = nullptr;  ///< null: there is one process, or the communicator sends no doubles
 
   /// The rank's ends of the groups over which each local stage's gradients are summed.
   [[nodiscard]] TANDEM_COLD std::vector<Communicator> connect_stages(
@@ -21841,6 +22734,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
         ties{make_part<Ties>(!tables.tied.empty(), tables, device, ends, tracer)},
         sums{device, plan.batching.passes(), ops.metrics,
              plan.batching.replicas * tables.devices * tables.slices > 1},
+        pass_on{ends.pass_on},
         more{links || shares || states || chunks || tables.reads_two} {
     device.scratch = memory.scratch();
     device.scratch_bytes = ops.scratch;
@@ -22100,6 +22994,7 @@ struct RankCore : PhaseHost<typename BackendType::Scalar> {
   RankPart<Links> links;
   RankPart<Ties> ties;
   StepSums<Backend> sums;
+  typename Ends::PassOn pass_on;
   bool more;  // a pass begins with more than the input of the rank's microbatch
 
  private:
@@ -23415,7 +24310,7 @@ TANDEM_ONCE std::vector<OwnedRange> averaged_runs(GraphView graph, std::int64_t 
       trained.push_back(p);
     }
   }
-  std::sort(trained.begin(), trained.end(), [&](int a, int b) { return offset[a] < offset[b]; });
+  insertion_sort(trained, [&](int a, int b) { return offset[a] < offset[b]; });
   std::vector<OwnedRange> runs;
   bool joins = false;
   for (int const p : trained) {
@@ -23793,7 +24688,7 @@ class StepStream {
   using Input = typename Batch::Input;
   using Target = typename Batch::TargetType;
 
-  explicit StepStream(StreamSizes const& sizes)
+  TANDEM_COLD explicit StepStream(StreamSizes const& sizes)
       : sizes_{sizes}, places_(static_cast<std::size_t>(sizes.steps)) {
     auto const samples = static_cast<std::size_t>(sizes.samples);
     for (Place& place : places_) {
@@ -24066,7 +24961,7 @@ class AheadRun {
     stream_ = &stream;
     is_ahead_ = dropped_ = false;
     trusted_ = true;
-    for (step_ = 0; idly(rank, [this] { return stream_->await(step_); }); ++step_) {
+    for (step_ = 0; rank.idly([this] { return stream_->await(step_); }); ++step_) {
       bool trained = false;
       while (!dropped_ && !trained) {
         trained = train(rank);
@@ -24088,7 +24983,7 @@ class AheadRun {
   /// granted; or else with the sums.
   template <class Rank>
   void update(Action action, Rank& rank) {
-    if (trusted_ && idly(rank, [this] { return stream_->follows(step_); })) {
+    if (trusted_ && rank.idly([this] { return stream_->follows(step_); })) {
       last_ = {.state = *rank.slot_.state,
                .key = rank.slot_.key,
                .number = step_,
@@ -24104,15 +24999,6 @@ class AheadRun {
   }
 
  private:
-  // Waits for the program, which may take its time: the rank is not late.
-  template <class Rank, class F>
-  static bool idly(Rank& rank, F const& f) {
-    rank.progress_->store(awaiting_a_step, std::memory_order_relaxed);
-    bool const yes = f();
-    rank.progress_->store(at_no_action, std::memory_order_relaxed);
-    return yes;
-  }
-
   // One step; the one before may not be known to be right until its gradients are to be written
   // again. Whether it is done, or else must begin anew, or is dropped.
   template <class Rank>
@@ -24129,7 +25015,7 @@ class AheadRun {
         report(rank, last_.number, result_, last_.first_bad);
         return false;
       }
-      rank.progress_->store(pack(*next), std::memory_order_relaxed);
+      rank.at(*next);
       rank.act_watched(*next);
     }
   }
@@ -24158,7 +25044,7 @@ class AheadRun {
   TANDEM_COLD static void pass_by(Rank& rank, Action const* next) {
     for (; next->kind != ActionKind::end; ++next) {
       if (is_message(next->kind)) {
-        rank.progress_->store(pack(*next), std::memory_order_relaxed);
+        rank.at(*next);
         rank.run_other(*next);
       }
     }
@@ -24188,6 +25074,348 @@ class AheadRun {
   AheadStep last_{};       // that step
   StepResult result_{};
   int first_bad_ = 0;  // see AheadStep
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/asynchronous_run.hpp
+
+/// @file
+/// AsynchronousRun: a rank of an asynchronous pipeline at work on a stream of steps, round after
+/// round, without a barrier between steps. each_action: what it does in a round.
+
+// ---- tandem/engine/step/version_update.hpp
+
+/// @file
+/// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
+/// prediction of weights to come.
+
+namespace tandem {
+
+/// Weights as they will be after some more updates in the direction of the momentum: y = w -
+/// distance v, where the distance is their number times the learning rate.
+///
+/// Source: Chen, Yang, Cheng, arXiv:1809.02839 (SpecTrain), equation 4
+template <class T>
+struct PredictElement {
+  T const* weight;
+  T const* momentum;
+  T* y;
+  T distance;
+  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = weight[i] - distance * momentum[i];
+  }
+};
+
+/// Without clipping: a stage's update comes before other stages have their gradients.
+template <class Backend>
+class VersionUpdate {
+ public:
+  using Device = typename Backend::Device;
+  using P = typename Backend::Master;
+  using Memory = ParameterMemory<Backend>;
+
+  /// @param parameters  of the device, a run each
+  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
+      : optimizer_{std::move(optimizer)}, parameters_{std::move(parameters)}, runs_{parameters_} {
+    merge_parameters();
+  }
+
+  /// See set_missed(). Allocates nothing.
+  TANDEM_COLD void set_missed_steps(std::span<std::int64_t const> missed) {
+    set_missed(parameters_, missed);
+    merge_parameters();
+  }
+
+  /// The first parameter of the network whose gradient is not finite; -1: there is none.
+  /// Cost: a pass over the gradients.
+  [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
+    for (UpdateRun const& r : parameters_) {
+      if (!r.frozen && r.role == Role::weight &&
+          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
+        return r.origin;
+      }
+    }
+    return -1;
+  }
+
+  /// The weights in place @p from, updated, in place @p to; no allocation.
+  /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
+  void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
+    if (from != to) {
+      memory.copy_version(device, from, to);
+    }
+    std::visit(
+        [&](auto const& optimizer) {
+          for (UpdateRun const& r : runs_) {
+            update_run(device, memory, state, optimizer, r, memory.version(to));
+          }
+        },
+        optimizer_);
+  }
+
+  /// What the weights in place @p from will be @p updates later, in place @p to.
+  /// @pre the optimizer is Sgd with momentum
+  void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
+               int to) const {
+    P const* const weights = memory.version(from);
+    P* const predicted = memory.version(to);
+    for (UpdateRun const& r : runs_) {
+      if (r.frozen || r.role == Role::statistic) {  // as they were when the stream began
+        continue;
+      }
+      double const rate = state.learning_rate * double{r.learning_rate_scale};
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          PredictElement<P>{weights + r.begin, memory.state(0) + r.begin, predicted + r.begin,
+                            static_cast<P>(rate * static_cast<double>(updates))});
+    }
+  }
+
+ private:
+  template <class O>
+  static void update_run(Device& device, Memory const& memory, StepState const& state,
+                         O const& optimizer, UpdateRun const& r, P* weights) {
+    if (r.frozen) {
+      return;
+    }
+    P const* const gradients = memory.gradients() + r.begin;
+    if (r.role == Role::statistic) {
+      Verbs<Backend>::each(
+          device, r.end - r.begin,
+          AverageUpdate<P>{{weights + r.begin, gradients}, static_cast<P>(r.rate)});
+      return;
+    }
+    UpdateSettings const settings{
+        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
+        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
+        .gradient_scale = double{r.gradient_scale},
+        .step = state.step + 1 - r.missed,
+        .clip_value = r.clip_value};
+    update_weights<Backend>(
+        device, optimizer, weights + r.begin, gradients,
+        [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
+  }
+
+  TANDEM_COLD void merge_parameters() {
+    if (is_by_tensor(optimizer_)) {
+      runs_ = parameters_;
+    } else {
+      merge_runs(parameters_, runs_);
+    }
+  }
+
+  Optimizer optimizer_;
+  std::vector<UpdateRun> parameters_;
+  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
+};
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
+/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
+/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
+///
+/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
+/// their types reach. asynchronous_table() has the same rows as a table.
+template <class F>
+constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
+                           F const& f) {
+  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
+    f(Action{.kind = kind,
+             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
+             .stage = static_cast<std::int16_t>(stage),
+             .index = static_cast<std::int32_t>(index)},
+      index);
+  };
+  bool const first = stage == 0;
+  bool const last = stage + 1 == rule.devices;
+  if (g < all) {
+    if (!first) {
+      act(ActionKind::receive_forward, g);
+    }
+    act(ActionKind::forward, g, rule.forward_version(stage, g));
+    if (!last) {
+      act(ActionKind::send_forward, g);
+    }
+  }
+  std::int64_t const late = g - rule.delay(stage);
+  if (late < 0 || late >= all) {
+    return;
+  }
+  if (!last) {
+    act(ActionKind::receive_backward, late);
+  }
+  act(ActionKind::backward, late, rule.backward_version(stage, late));
+  if (!first) {
+    act(ActionKind::send_backward, late);
+  }
+  if ((late + 1) % rule.microbatches == 0) {
+    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
+  }
+}
+
+/// Between streams every place has the weights; during one version v of them, after v updates, is
+/// in the place of v. A rank of a synchronous strategy has none of this. The Rank that has it does
+/// each action.
+/// @tparam Parts  RankParts
+/// @tparam Slot   StepSlot
+template <class Parts, class Slot>
+class AsynchronousRun {
+ public:
+  using Stream = StepStream<typename Slot::Batch>;
+
+  TANDEM_COLD AsynchronousRun(Parts& parts, RankOptions const& options)
+      : parts_{parts},
+        places_{parts.tables.places},
+        rule_{places_.rule},
+        update_{options.optimizer,
+                parameter_runs(parts.tables.graph, parts.tables.layout.offset, options.groups,
+                               parts.tables.map.parts(), options.clip_value)} {
+    for (int step = 0; step < rule_.late_steps(places_.stage); ++step) {
+      slots_.emplace_back(parts, options);
+    }
+  }
+
+  /// Trains on the steps of @p stream until there are no more.
+  template <class Rank>
+  void run(Stream& stream, Rank& rank) {
+    updates_ = 0;
+    std::int64_t steps = 0;
+    for (; rank.idly([&] { return stream.await(steps); }); ++steps) {
+      Slot& slot = slot_of(steps, rank);
+      slot.begin(parts_, stream.state(steps), stream.batch(steps), true, rank.watch_.waiter());
+      slot.load(parts_);
+      for (int i = 0; i < rule_.microbatches; ++i) {
+        round(stream, steps * rule_.microbatches + i, endless, rank);
+      }
+    }
+    std::int64_t const all = steps * rule_.microbatches;
+    for (std::int64_t g = all; g < all + rule_.delay(places_.stage); ++g) {
+      round(stream, g, all, rank);
+    }
+    fill(places_.of_version(updates_));
+  }
+
+  /// Every place gets the weights in place @p from: what an evaluation reads, and the next stream.
+  void fill(int from) {
+    for (int place = 0; place < places_.count(); ++place) {
+      if (place != from) {
+        parts_.memory.copy_version(parts_.device, from, place);
+      }
+      pack_place(place);
+    }
+  }
+
+  void set_missed_steps(std::span<std::int64_t const> missed) { update_.set_missed_steps(missed); }
+
+  /// What steps have of the device's memory, but for the first one's slot.
+  [[nodiscard]] std::int64_t bytes() const {
+    std::int64_t sum = 0;
+    for (Slot const& slot : slots_) {
+      sum += slot.feed.bytes();
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+
+  // As many steps have a slot of their own as have microbatches here at once: the rank's, and more.
+  template <class Rank>
+  [[nodiscard]] Slot& slot_of(std::int64_t step, Rank& rank) {
+    std::size_t const i = static_cast<std::size_t>(step) % (slots_.size() + 1);
+    return i == 0 ? rank.slot_ : slots_[i - 1];
+  }
+
+  // Microbatches are numbered through from the beginning of a stream.
+  template <class Rank>
+  void round(Stream& stream, std::int64_t g, std::int64_t all, Rank& rank) {
+    each_action(rule_, places_.stage, g, all, [&](Action action, std::int64_t microbatch) {
+      act(stream, action, microbatch, rank);
+    });
+  }
+  template <class Rank>
+  TANDEM_NOINLINE void act(Stream& stream, Action action, std::int64_t g, Rank& rank) {
+    std::int64_t const step = g / rule_.microbatches;
+    int const m = static_cast<int>(g % rule_.microbatches);
+    Slot& slot = slot_of(step, rank);
+    rank.at(action);
+    if (action.kind == ActionKind::update) {
+      update(stream, step, *slot.state);
+      return;
+    }
+    bool const is_forward = action.kind == ActionKind::forward;
+    if (is_forward && places_.predicts()) {
+      predict(*slot.state, g);
+    }
+    rank.act(action, slot, m, static_cast<int>(g % places_.tables()));
+    if (is_forward && stage().has_result && m + 1 == rule_.microbatches) {
+      finish(stream, slot);
+    }
+  }
+
+  // The losses of all: no other rank has any. Where none of them is to blame for a sum that is not
+  // finite, the first is named.
+  void finish(Stream& stream, Slot& slot) {
+    parts_.sums.spread(parts_.device);
+    StepResult& result = *slot.result;
+    parts_.sums.finish(parts_.device, slot.state, slot.key.samples, &result);
+    result.non_finite = result.non_finite < rule_.microbatches ? result.non_finite : 0;
+    stream.finish(result);
+  }
+
+  // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
+  void predict(StepState const& state, std::int64_t g) {
+    std::int64_t const delay = rule_.delay(places_.stage);
+    int const ahead = static_cast<int>(g < delay ? g : delay);
+    update_.predict(parts_.device, parts_.memory, state, ahead, places_.of_version(updates_),
+                    places_.prediction());
+    pack_place(places_.prediction());
+  }
+
+  void update(Stream& stream, std::int64_t step, StepState const& state) {
+    if (stream.updates(step)) {
+      parts_.begin_gradients();
+      parts_.join_gradients();
+      int const bad = update_.first_bad(parts_.device, parts_.memory);
+      if (bad < 0) {
+        int const to = places_.of_version(updates_ + 1);
+        update_.run(parts_.device, parts_.memory, state, places_.of_version(updates_), to);
+        pack_place(to);
+        ++updates_;
+      } else {
+        stream.stop(step, {state.step, bad});
+      }
+    }
+    stream.release(step);
+  }
+
+  // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
+  // reads them.
+  void pack_place(int place) {
+    for (int t = 0; t < places_.tables(); ++t) {
+      if (places_.forward(t) == place) {
+        parts_.pack(parts_.memory.table(t), stage());
+        return;
+      }
+      if (places_.backward(t) == place) {
+        parts_.pack(parts_.memory.backward_table(t), stage());
+        return;
+      }
+    }
+  }
+
+  [[nodiscard]] LocalStage const& stage() const { return parts_.tables.stages.front(); }
+
+  Parts& parts_;
+  WeightPlaces const& places_;
+  Asynchrony const& rule_;
+  std::deque<Slot> slots_;  // a step's stays where it is
+  VersionUpdate<typename Parts::Backend> update_;
+  std::int64_t updates_ = 0;  // of this stream
 };
 
 }  // namespace tandem
@@ -24377,615 +25605,6 @@ class MicrobatchPasses {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/rank_body.hpp
-
-/// @file
-/// RankBody: what a rank answers alike, whether it goes step by step or through a stream.
-
-// ---- tandem/engine/memory/named_parameter.hpp
-
-/// @file
-/// NamedParameter: a parameter with its gradient and optimizer states, by name.
-
-namespace tandem {
-
-/// A parameter, its gradient of the last step, and its optimizer states, by name: to be read.
-/// Trainer::set_parameter() writes one, since a backend may keep a copy in a layout of its own.
-template <class T>
-struct NamedParameter {
-  std::string name;
-  int index = 0;  ///< in the network's order
-  int copy = 0;   ///< of the model, where the strategy has two
-  Shape shape{};
-  Role role = Role::weight;
-  bool frozen = false;
-  int owner = 0;  ///< index of the one whose values it has: its own unless it is shared
-  std::span<T const> value{};
-  std::span<T const> gradient{};             ///< empty where frozen, and where it is GradientRows
-  std::vector<std::span<T const>> states{};  ///< empty where frozen, and for statistics
-  std::span<T const> average{};              ///< empty where TrainerOptions::average has none
-};
-
-namespace detail {
-
-/// A part of a NamedParameter of a rank, whose memory is the library's and not const. Whoever
-/// writes it calls upload() afterwards.
-template <class T>
-std::span<T> writable(std::span<T const> numbers) {
-  return {const_cast<T*>(numbers.data()), numbers.size()};
-}
-
-/// The index of the parameter of @p network that is called @p name and is to have @p count numbers.
-/// @throws ContractError  there is none, or it has another size
-TANDEM_ONCE TANDEM_COLD int index_to_set(GraphView network, std::string_view name,
-                                         std::size_t count);
-
-/// Of a graph laid out by @p offset, each of @p parts stages a model, from where its arrays begin.
-template <class T>
-TANDEM_COLD std::vector<NamedParameter<T>> named_parameters(GraphView graph,
-                                                            std::int64_t const* offset, int parts,
-                                                            T* values, T* gradients,
-                                                            std::vector<T*> const& states) {
-  std::vector<NamedParameter<T>> list;
-  for (int p = 0; p < graph.parameters; ++p) {
-    GraphParameter const& own = graph.parameter[p];
-    auto const count = static_cast<std::size_t>(own.parameter.shape.elements());
-    NamedParameter<T> named{.name = parameter_name(graph, p),
-                            .index = own.origin,
-                            .copy = graph.node[own.node].stage / parts,
-                            .shape = own.parameter.shape,
-                            .role = own.parameter.role,
-                            .frozen = own.frozen,
-                            .owner = own.owner(),
-                            .value = {values + offset[p], count}};
-    if (!own.frozen) {
-      if (!own.parameter.touched.sparse()) {
-        named.gradient = {gradients + offset[p], count};
-      }
-      for (std::size_t s = 0; named.role == Role::weight && s < states.size(); ++s) {
-        named.states.emplace_back(states[s] + offset[p], count);
-      }
-    }
-    list.push_back(std::move(named));
-  }
-  return list;
-}
-
-}  // namespace detail
-
-/// All parameters of a rank's mirror, in the order of its device's graph.
-template <class Mirror>
-auto named_parameters(DeviceTables const& device, Mirror& mirror, int states) {
-  std::vector<typename Mirror::T*> of_states;
-  for (int s = 0; s < states; ++s) {
-    of_states.push_back(mirror.state(s));
-  }
-  return detail::named_parameters<typename Mirror::T>(
-      device.whole_graph, device.whole_layout.offset, device.map.parts(), mirror.parameters(),
-      mirror.gradients(), of_states);
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE int index_to_set(GraphView network, std::string_view name, std::size_t count) {
-  int p = 0;
-  while (p < network.parameters && parameter_name(network, p) != name) {
-    ++p;
-  }
-  if (p == network.parameters) {
-    throw ContractError{"set_parameter(name, values): the network has no parameter '" +
-                        std::string{name} + "'; parameters() lists the names"};
-  }
-  std::int64_t const elements = network.parameter[p].parameter.shape.elements();
-  if (static_cast<std::int64_t>(count) != elements) {
-    throw ContractError{"set_parameter(name, values): '" + std::string{name} + "' has " +
-                        std::to_string(elements) + " numbers, but " + std::to_string(count) +
-                        " values are given; give one for each"};
-  }
-  return p;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/engine/memory/rank_mirror.hpp
-
-/// @file
-/// RankMirror: parameters, gradients and states of a rank where the calling program can read and
-/// write them, whichever part of them the rank has.
-
-// ---- tandem/engine/memory/sharded_mirror.hpp
-
-/// @file
-/// ShardedMirror: the ParameterMirror of a rank that has its part of gradients and optimizer states
-/// alone.
-
-namespace tandem {
-
-/// The primary template is for devices whose memory is the host's: parameters are the memory
-/// itself, unless a rank has its part of these alone, too; all else are copies, whole after
-/// gather(), until the next step releases them. Before it they have this rank's part, and what is
-/// written to the others goes nowhere.
-template <class Backend>
-class ShardedMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-  using Memory = ParameterMemory<Backend>;
-
-  ShardedMirror(DeviceTables const& tables, int states)
-      : layout_{tables.layout}, shares_{tables.sharded_parameters}, states_{states} {}
-
-  /// @param shares  ParameterShares
-  template <class Shares>
-  TANDEM_COLD void download(Device& /*device*/, Memory const& memory, Shares& shares) {
-    memory_ = &memory;
-    copies_.resize(static_cast<std::size_t>((1 + states_) * layout_.trained +
-                                            (shares_ ? layout_.elements : 0)));
-    if (shares_) {
-      std::copy_n(memory.frozen(), layout_.elements - layout_.trained,
-                  parameters() + layout_.trained);
-    }
-    for (OwnedRange const& own : shares.owned()) {
-      if (shares_) {
-        copy(memory.kept_parameters(own.range.begin, own.lag), parameters(), own.range);
-      }
-      copy(memory.summed_gradients(own.range.begin, own.lag), gradients(), own.range);
-      for (int s = 0; s < states_; ++s) {
-        copy(memory.state(s) + own.state_begin(), state(s), own.range);
-      }
-    }
-  }
-
-  /// The other ranks' parts, too; all of them call it. Blocks until they are there.
-  template <class Shares>
-  TANDEM_COLD void gather(Device& device, Memory const& memory, Shares& shares) {
-    download(device, memory, shares);
-    if (shares_) {
-      shares.gather_array(device, parameters(), {"parameters"});
-    }
-    shares.gather_array(device, gradients(), {"gradients"});
-    for (int s = 0; s < states_; ++s) {
-      shares.gather_array(device, state(s), {"states"});
-    }
-    device.finish();
-  }
-
-  template <class Shares>
-  TANDEM_COLD void upload(Device& /*device*/, Memory const& memory, Shares& shares) {
-    if (shares_ && !copies_.empty()) {
-      std::copy_n(parameters() + layout_.trained, layout_.elements - layout_.trained,
-                  memory.frozen());
-    }
-    for (OwnedRange const& own : shares.owned()) {
-      if (shares_ && !copies_.empty()) {
-        std::copy_n(parameters() + own.range.begin, own.range.count(),
-                    memory.kept_parameters(own.range.begin, own.lag));
-      }
-      for (int s = 0; s < states_ && !copies_.empty(); ++s) {
-        std::copy_n(state(s) + own.range.begin, own.range.count(),
-                    memory.state(s) + own.state_begin());
-      }
-    }
-    release();
-  }
-
-  /// Gives the memory of the copies back.
-  void release() {
-    if (!copies_.empty()) {
-      copies_ = {};
-    }
-  }
-
-  /// As of ParameterMemory. @pre download() was called
-  [[nodiscard]] T* parameters() {
-    return shares_ ? copies_.data() + (1 + states_) * layout_.trained : memory_->parameters();
-  }
-  [[nodiscard]] T* gradients() { return copies_.data(); }
-  [[nodiscard]] T* state(int s) { return copies_.data() + (1 + s) * layout_.trained; }
-
- private:
-  static void copy(T const* from, T* to, ElementRange range) {
-    std::copy_n(from, range.count(), to + range.begin);
-  }
-
-  LayoutView layout_;
-  bool shares_;  // parameters, too
-  Memory const* memory_ = nullptr;
-  int states_;
-  std::vector<T> copies_;  // gradients, states, then parameters
-};
-
-}  // namespace tandem
-
-// ---- tandem/engine/memory/sliced_mirror.hpp
-
-/// @file
-/// SlicedMirror: the ParameterMirror of a rank that has slices of its parameters: it shows them
-/// whole, as the network has them.
-
-namespace tandem {
-
-namespace detail {
-
-/// f(first element in the slice's array, in the whole one, elements) of each run of parameter @p p
-/// that a rank has, as @p ranks says which one it is.
-template <class F>
-void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
-  Shape const& own = p.parameter.shape;
-  if (p.slices.count == 1) {
-    f(std::int64_t{0}, std::int64_t{0}, own.elements());
-    return;
-  }
-  int const number = ranks.number * (p.slices.count / ranks.count) + p.slices.own;
-  std::int64_t const row = own.elements() / own[0];
-  if (p.slices.axis == 0) {
-    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int rows) {
-      f(from * row, to * row, rows * row);
-    });
-    return;
-  }
-  std::int64_t const cells = row / own[1];  // of a kernel
-  for (std::int64_t r = 0; r < own[0]; ++r) {
-    p.slices.parts.each_run(number, p.slices.count, [&](int from, int to, int columns) {
-      f(r * row + from * cells, r * row * p.slices.count + to * cells, columns * cells);
-    });
-  }
-}
-
-}  // namespace detail
-
-/// What it shows are copies: after gather() all of each parameter, gradient and state, before it
-/// this rank's slices, the rest as it was; until the next step or upload() releases them.
-///
-/// Memory: while it shows something, that of a rank that has no slices, in the host's memory. While
-///         it gathers, the slices of one array, also on a device that has memory of its own.
-template <class Backend>
-class SlicedMirror {
- public:
-  using T = typename Backend::Master;
-  using Device = typename Backend::Device;
-
-  SlicedMirror(DeviceTables const& tables, int states) : tables_{tables}, states_{states} {}
-
-  /// Shows what @p own has, ParameterMirror or ShardedMirror: the slices of the rank, as @p rank
-  /// says.
-  template <class Own>
-  TANDEM_COLD void show(Own& own, Slice const& rank) {
-    copies_.resize(static_cast<std::size_t>(tables_.whole_layout.elements +
-                                            (1 + states_) * tables_.whole_layout.trained));
-    each_array(own, [&](T const* slice, T* whole, bool trained, char const*) {
-      copy(slice, whole, rank, trained);
-    });
-  }
-
-  /// The other ranks' slices, too; all of them call it. Blocks until they are there.
-  template <class Own, class Slices>
-  TANDEM_COLD void gather(Device& device, Own& own, Slices& slices) {
-    int const count = slices.slice().count;
-    std::vector<T> all;
-    each_array(own, [&](T const* slice, T* whole, bool trained, char const* name) {
-      std::int64_t const each = trained ? tables_.layout.trained : tables_.layout.elements;
-      all.resize(static_cast<std::size_t>(each * count));
-      gather_array(device, slices, slice, all, {name});
-      for (int number = 0; number < count; ++number) {
-        copy(all.data() + number * each, whole, {number, count}, trained);
-      }
-    });
-  }
-
-  /// Gives @p own this rank's slices of what was written; whether there is anything.
-  template <class Own>
-  TANDEM_COLD bool give(Own& own, Slice const& rank) const {
-    for (int s = -1; s < states_ && !copies_.empty(); ++s) {
-      put(s < 0 ? own.parameters() : own.state(s), copies_.data() + place(s), rank, s >= 0);
-    }
-    return !copies_.empty();
-  }
-
-  /// Gives the memory of the copies back.
-  void release() {
-    if (!copies_.empty()) {
-      copies_ = {};
-    }
-  }
-
-  /// In the layout of WholeParameters. @pre show() was called
-  [[nodiscard]] T* parameters() { return copies_.data(); }
-  [[nodiscard]] T* gradients() { return copies_.data() + tables_.whole_layout.elements; }
-  [[nodiscard]] T* state(int s) { return copies_.data() + place(s); }
-
- private:
-  // Where the copies of the parameters begin, s = -1, or those of state s.
-  [[nodiscard]] std::int64_t place(int s) const {
-    return s < 0 ? 0 : tables_.whole_layout.elements + (1 + s) * tables_.whole_layout.trained;
-  }
-
-  // f(a slice's array, the whole one, whether it has trained parameters only, its name).
-  template <class Own, class F>
-  void each_array(Own& own, F const& f) {
-    f(own.parameters(), parameters(), false, "parameters");
-    f(own.gradients(), gradients(), true, "gradients");
-    for (int s = 0; s < states_; ++s) {
-      f(own.state(s), state(s), true, "states");
-    }
-  }
-
-  // All ranks' arrays that are as long as @p own, in the order of their slices.
-  template <class Slices>
-  static void gather_array(Device& device, Slices& slices, T const* own, std::vector<T>& all,
-                           Label label) {
-    Slice const slice = slices.slice();
-    std::size_t const size = all.size() / static_cast<std::size_t>(slice.count);
-    if constexpr (ParameterMirror<Backend>::is_memory) {
-      slices.gather(device, std::span{own, size}, std::span{all}, label);
-      device.finish();
-    } else {
-      typename Backend::Buffer const there{device, all.size() * sizeof(T)};
-      T* const part = there.template as<T>() + size * static_cast<std::size_t>(slice.number);
-      Verbs<Backend>::from_host(device, reinterpret_cast<std::byte const*>(own),
-                                reinterpret_cast<std::byte*>(part), size * sizeof(T));
-      slices.gather(device, std::span<T const>{part, size},
-                    std::span{there.template as<T>(), all.size()}, label);
-      Verbs<Backend>::to_host(device, there.data(), reinterpret_cast<std::byte*>(all.data()),
-                              there.bytes());
-    }
-  }
-
-  // f(begin in the rank's array, in the whole one, elements) of what a rank has.
-  template <class F>
-  void each_run(Slice const& rank, bool trained, F const& f) const {
-    GraphView const& graph = tables_.graph;
-    for (int p = 0; p < graph.parameters; ++p) {
-      if (!trained || !graph.parameter[p].frozen) {
-        std::int64_t const own = tables_.layout.offset[p];
-        std::int64_t const whole = tables_.whole_layout.offset[graph.parameter[p].whole];
-        detail::each_run(graph.parameter[p], rank,
-                         [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-                           f(own + from, whole + to, count);
-                         });
-      }
-    }
-  }
-
-  void copy(T const* own, T* whole, Slice const& rank, bool trained) const {
-    each_run(rank, trained, [&](std::int64_t from, std::int64_t to, std::int64_t count) {
-      std::copy_n(own + from, count, whole + to);
-    });
-  }
-  void put(T* own, T const* whole, Slice const& rank, bool trained) const {
-    each_run(rank, trained, [&](std::int64_t to, std::int64_t from, std::int64_t count) {
-      std::copy_n(whole + from, count, own + to);
-    });
-  }
-
-  DeviceTables const& tables_;
-  int states_;
-  std::vector<T> copies_;  // parameters, gradients, then states
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// The memory's own mirror; where replicas have shares of gradients and states, a ShardedMirror in
-/// its place; and where ranks have slices, a SlicedMirror of either.
-/// @tparam Core  RankCore
-template <class Core>
-class RankMirror {
- public:
-  using Backend = typename Core::Backend;
-  using T = typename Backend::Master;
-
-  RankMirror(DeviceTables const& tables, int states) : whole_{tables, states} {
-    if constexpr (has_shares) {
-      if (tables.state_shares > 1) {
-        shares_ = std::make_unique<ShardedMirror<Backend>>(tables, states);
-      }
-    }
-    if constexpr (has_slices) {
-      if (tables.layer_slices > 1) {
-        slices_ = std::make_unique<SlicedMirror<Backend>>(tables, states);
-      }
-    }
-  }
-
-  /// Shows what the rank has; the rest is as it was.
-  TANDEM_COLD void download(Core& core) {
-    of_slice([&](auto& own) {
-      if constexpr (is_shared<decltype(own)>) {
-        own.download(core.device, core.memory, *core.shares);
-      } else {
-        own.download(core.device, core.memory);
-      }
-      if constexpr (has_slices) {
-        if (slices_) {
-          slices_->show(own, core.slice());
-        }
-      }
-    });
-  }
-
-  /// Shows what other ranks have, too, where the rank has a part alone; all of them call it. Blocks
-  /// until that is there.
-  TANDEM_COLD void gather(Core& core) {
-    of_slice([&](auto& own) {
-      if constexpr (is_shared<decltype(own)>) {
-        own.gather(core.device, core.memory, *core.shares);
-      } else if (slices_) {
-        own.download(core.device, core.memory);
-      }
-      if constexpr (has_slices) {
-        if (slices_) {
-          slices_->show(own, core.slice());
-        }
-        if constexpr (Core::has_slices) {
-          if (slices_ && core.slices) {
-            slices_->gather(core.device, own, *core.slices);
-          }
-        }
-      }
-    });
-  }
-
-  /// The rank takes its part of what was written.
-  TANDEM_COLD void upload(Core& core) {
-    of_slice([&](auto& own) {
-      bool is_new = true;
-      if constexpr (has_slices) {
-        is_new = !slices_ || slices_->give(own, core.slice());
-      }
-      if constexpr (is_shared<decltype(own)>) {
-        own.upload(core.device, core.memory, *core.shares);
-      } else if (is_new) {
-        own.upload(core.device, core.memory);
-      }
-    });
-    release();
-  }
-
-  /// Gives the memory of copies of other ranks' parts back.
-  void release() {
-    if constexpr (has_shares) {
-      if (shares_) {
-        shares_->release();
-      }
-    }
-    if constexpr (has_slices) {
-      if (slices_) {
-        slices_->release();
-      }
-    }
-  }
-
-  /// @pre download() was called
-  [[nodiscard]] T* parameters() {
-    return shown([](auto& mirror) { return mirror.parameters(); });
-  }
-  [[nodiscard]] T* gradients() {
-    return shown([](auto& mirror) { return mirror.gradients(); });
-  }
-  [[nodiscard]] T* state(int s) {
-    return shown([s](auto& mirror) { return mirror.state(s); });
-  }
-
- private:
-  static constexpr bool has_shares = Core::Gradients::can_share;
-  static constexpr bool has_slices = Core::way.slices;
-
-  // f(mirror) of what the program sees.
-  template <class F>
-  T* shown(F const& f) {
-    if constexpr (has_slices) {
-      if (slices_) {
-        return f(*slices_);
-      }
-    }
-    if constexpr (has_shares) {
-      if (shares_) {
-        return f(*shares_);
-      }
-    }
-    return f(whole_);
-  }
-
-  template <class Mirror>
-  static constexpr bool is_shared = std::same_as<Mirror, ShardedMirror<Backend>&>;
-
-  // f(mirror) of what the rank has of its slice.
-  template <class F>
-  void of_slice(F const& f) {
-    if constexpr (has_shares) {
-      if (shares_) {
-        f(*shares_);
-        return;
-      }
-    }
-    f(whole_);
-  }
-
-  ParameterMirror<Backend> whole_;
-  std::unique_ptr<ShardedMirror<Backend>> shares_{};
-  std::unique_ptr<SlicedMirror<Backend>> slices_{};
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-// Before what refers to them.
-template <class Parts>
-struct HeldParts {
-  Parts held;
-};
-
-}  // namespace detail
-
-/// @tparam Interface  RankInterface
-/// @tparam Parts      RankCore
-template <class Interface, class Parts>
-class RankBody : public Interface {
- public:
-  using typename Interface::Batch;
-  using typename Interface::P;
-  using Backend = typename Parts::Backend;
-
-  [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
-  /// What each node's op asked for.
-  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.needs; }
-
-  std::vector<NamedParameter<P>> parameters() override {
-    auto list = named_parameters(parts_.tables, mirror_, states_);
-    for (std::size_t p = 0; p < list.size(); ++p) {
-      if (averaged_[p]) {
-        std::int64_t const at = parts_.tables.whole_layout.offset[p];
-        list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
-      }
-    }
-    return list;
-  }
-  void download() override {
-    parts_.arrive();
-    mirror_.download(parts_);
-  }
-  void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
-  void report_progress_to(std::atomic<std::uint64_t>* board) override {
-    progress_ = board != nullptr ? board : &nowhere_;
-  }
-  void watch_with(Watch watch) override { watch_ = watch; }
-  void settle() override { parts_.settle(); }
-
-  /// For measurements of what it has allocated.
-  [[nodiscard]] auto& device() { return parts_.device; }
-
- protected:
-  TANDEM_COLD RankBody(Parts& parts, RankOptions const& options)
-      : parts_{parts},
-        mirror_{parts_.tables, arrays_of(options)},
-        states_{states_of(options.optimizer)},
-        averaged_{averaged_parameters(parts_.tables.whole_graph, options.groups, options.average)} {
-  }
-
-  Parts& parts_;
-  RankMirror<Parts> mirror_;
-  std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
-  Watch watch_{};
-
- private:
-  std::atomic<std::uint64_t> nowhere_{};
-  int states_;  // of the optimizer
-  std::vector<bool> averaged_;
-};
-
-}  // namespace tandem
-
 // ---- tandem/engine/rank/rank_interface.hpp
 
 /// @file
@@ -25026,7 +25645,8 @@ class RankInterface {
   /// the sums are exact.
   virtual void add_up(std::span<double> /*numbers*/) {}
   /// Gets the bytes of @p numbers from rank @p from, -1: has them, and sends them to each of @p to,
-  /// which call it likewise. Does nothing where the communicator sends no doubles.
+  /// which call it likewise. Does nothing in one process, or where the communicator sends no
+  /// doubles.
   virtual void pass_on(std::span<double> /*numbers*/, int /*from*/, std::span<int const> /*to*/) {}
   /// The result of the oldest step that was queued, the same on every rank. If a loss was not
   /// finite, or the loss scale is lost, the steps behind it are dropped: they have changed nothing.
@@ -25084,50 +25704,6 @@ class RankInterface {
 
 }  // namespace tandem
 
-// ---- tandem/engine/rank/walk.hpp
-
-/// @file
-/// walk: a rank's loop over its row of actions.
-
-namespace tandem {
-
-/// Does one action of @p rank, which has run_forward(action), run_backward(action) and
-/// run_other(action). Whether the row goes on.
-template <class Rank>
-TANDEM_INLINE bool act(Action const& action, Rank& rank) {
-  if (action.kind == ActionKind::forward) {
-    rank.run_forward(action);
-  } else if (action.kind == ActionKind::backward) {
-    rank.run_backward(action);
-  } else {
-    return rank.run_other(action);
-  }
-  return true;
-}
-
-/// All actions up to the one of kind `end`; @p progress says which one the rank is at. Forward and
-/// backward, which nearly all actions are, are told apart here, others elsewhere.
-template <class Rank>
-void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
-  for (;; ++next) {
-    progress.store(pack(*next), std::memory_order_relaxed);
-    if (!act(*next, rank)) {
-      return;
-    }
-  }
-}
-
-/// The same with @p f called for each action, for traces and for debugging.
-template <class F>
-void walk_each(Action const* next, std::atomic<std::uint64_t>& progress, F const& f) {
-  for (; next->kind != ActionKind::end; ++next) {
-    progress.store(pack(*next), std::memory_order_relaxed);
-    f(*next);
-  }
-}
-
-}  // namespace tandem
-
 // ---- tandem/engine/step/runner.hpp
 
 /// @file
@@ -25155,18 +25731,22 @@ namespace tandem {
 /// @tparam Core       RankCore
 /// @tparam BatchType  StepBatch
 template <class Core, class BatchType>
-class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType::TargetType>>,
-                   public RankBody<RankInterface<BatchType>, Core> {
-  using Base = RankBody<RankInterface<BatchType>, Core>;
+class Rank final : public RankInterface<BatchType> {
+  using Base = RankInterface<BatchType>;
   using Target = typename BatchType::TargetType;
   using Parts = RankParts<Core, Target>;
   using Slot = StepSlot<Parts, BatchType>;
   using Passes = MicrobatchPasses<Parts, Slot>;
   using Program = RankProgram<typename Core::Backend, Target>;
-  using detail::HeldParts<Parts>::held;
   static constexpr bool can_go_ahead = Core::way.ahead && Assumes<Update<typename Core::Backend>>;
+  // What is queued in a round is done before the next one is begun.
+  static constexpr bool has_rounds = Core::way.asynchronous && Slot::FeedType::steps_in_flight == 1;
+  using Rounds =
+      typename std::conditional_t<has_rounds, std::type_identity<AsynchronousRun<Parts, Slot>>,
+                                  std::type_identity<NoPart>>::type;
 
  public:
+  using Backend = typename Core::Backend;
   using typename Base::Batch;
   using typename Base::P;
 
@@ -25174,6 +25754,12 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   TANDEM_COLD Rank(Program const& program, RankPlan plan, RankOptions const& options,
                    RankEnds<typename Core::Communicator> const& ends);
   TANDEM_COLD ~Rank() override;
+
+  [[nodiscard]] RankPlan const& plan() const { return parts_.plan; }
+  /// What each node's op asked for.
+  [[nodiscard]] std::vector<OpNeeds> const& needs() const { return parts_.needs; }
+  /// For measurements of what it has allocated.
+  [[nodiscard]] auto& device() { return parts_.device; }
 
   /// One training step on @p batch. The result is the same on every rank.
   StepResult train(StepState const& state, Batch const& batch) {
@@ -25206,12 +25792,14 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
 
   void run_stream(StepStream<Batch>& stream) override {
-    if constexpr (can_go_ahead) {
+    if (rounds_) {
+      rounds_->run(stream, *this);
+    } else if constexpr (can_go_ahead) {
       ahead_.run(stream, *this);
     }
   }
 
-  void queue_traced(StepState const& state, Batch const& batch) override {
+  TANDEM_COLD void queue_traced(StepState const& state, Batch const& batch) override {
     begin(state, batch, true);
     parts_.tracer.begin(parts_.device);
     training_step();
@@ -25225,7 +25813,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     begin(state, batch, false);
     parts_.carry(slot_.microbatches, batch.position, batch.parents);
     runner_.run(parts_.device, slot_.key, [this] {
-      slot_.load(held);
+      slot_.load(parts_);
       parts_.forget_parameters();
       run(parts_.plan.forward.data());
       parts_.await_links();
@@ -25257,21 +25845,19 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     sums.get(parts_.device, numbers);
   }
   TANDEM_COLD void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
-    if constexpr (SendsAndReceives<typename Core::Communicator, double>) {
-      if (!several_ranks()) {
-        return;
-      }
-      StepSums<typename Core::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
-      begin({}, {}, false);
-      bytes.put(parts_.device, numbers);
-      parts_.gradients.pass_on(parts_.device, bytes.all(), from, to);
-      parts_.gradients.await_sums(parts_.device);
-      parts_.sums.clear(parts_.device);
-      parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
-      slot_.feed.end(parts_.device);
-      collect();
-      bytes.get(parts_.device, numbers);
+    if (parts_.pass_on == nullptr || !several_ranks()) {
+      return;
     }
+    StepSums<typename Core::Backend> bytes{parts_.device, 1, static_cast<int>(numbers.size())};
+    begin({}, {}, false);
+    bytes.put(parts_.device, numbers);
+    parts_.gradients.pass_on(parts_.device, bytes.all(), from, to, parts_.pass_on);
+    parts_.gradients.await_sums(parts_.device);
+    parts_.sums.clear(parts_.device);
+    parts_.sums.finish(parts_.device, slot_.state, 1, slot_.result);
+    slot_.feed.end(parts_.device);
+    collect();
+    bytes.get(parts_.device, numbers);
   }
   void reset_states() override {
     if (parts_.states) {
@@ -25292,55 +25878,105 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   }
   [[nodiscard]] MemoryReport memory_report() const override {
     MemoryReport report = parts_.report();
-    report.feed = slot_.feed.bytes();
+    report.feed = slot_.feed.bytes() + (rounds_ ? rounds_->bytes() : 0);
     report.exchange = updates_.exchange_bytes();
     report.tables += updates_.table_bytes();
     report.versions += updates_.undo_bytes();
     return report;
   }
+  TANDEM_COLD std::vector<NamedParameter<P>> parameters() override {
+    auto list = named_parameters(parts_.tables, mirror_, states_);
+    for (std::size_t p = 0; p < list.size(); ++p) {
+      if (averaged_[p]) {
+        std::int64_t const at = parts_.tables.whole_layout.offset[p];
+        list[p].average = {mirror_.state(states_) + at, list[p].value.size()};
+      }
+    }
+    return list;
+  }
+  void download() override {
+    parts_.arrive();
+    mirror_.download(parts_);
+  }
   void gather_pieces() override { mirror_.gather(parts_); }
   void upload() override {
     mirror_.upload(parts_);
     updates_.refresh(parts_);
+    if (rounds_) {
+      rounds_->fill(0);
+    }
   }
-  void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
-  void restore() override { updates_.restore(parts_); }
+  TANDEM_COLD void stand_in(WhichModel which) override { updates_.stand_in(parts_, which); }
+  TANDEM_COLD void restore() override { updates_.restore(parts_); }
   void set_loss_scale(LossScale const& scale) override { updates_.set_loss_scale(parts_, scale); }
   void set_missed_steps(std::span<std::int64_t const> missed) override {
     updates_.set_missed_steps(parts_, missed);
-  }
-  [[nodiscard]] bool untouched() const override {
-    return !slot_.touched && !ahead_.on();  // in which updates are not looked at
-  }
-  [[nodiscard]] bool arrived() const override { return parts_.arrived(); }
-
- private:
-  using Base::mirror_;
-  using Base::parts_;
-  using Base::progress_;
-  using Base::watch_;
-
-  template <class R>
-  friend bool act(Action const&, R&);
-  template <class B>
-  friend class AheadRun;
-
-  TANDEM_INLINE void run_forward(Action const& action) {
-    int const m = action.index;
-    auto const& table = held.memory.table(m);
-    if (slot_.at(m).own.size > 0) {
-      Passes::forward(held, slot_, stage_of(action), m, table, m);
-    } else {
-      Passes::forward_empty(held, slot_, stage_of(action), m, table);
+    if (rounds_) {
+      rounds_->set_missed_steps(missed);
     }
   }
-  TANDEM_INLINE void run_backward(Action const& action, BackwardPart part = BackwardPart::whole) {
-    Passes::backward(held, slot_, stage_of(action), part, action.index,
-                     held.memory.table(action.index));
+  void share_with(DeviceSpec const& other) override { parts_.device.share_with(other); }
+  void report_progress_to(std::atomic<std::uint64_t>* board) override {
+    progress_ = board != nullptr ? board : &nowhere_;
+  }
+  void watch_with(Watch watch) override { watch_ = watch; }
+  [[nodiscard]] bool untouched() const override {
+    return !slot_.touched && !ahead_.on() && !rounds_;  // in which updates are not looked at
+  }
+  [[nodiscard]] bool arrived() const override { return parts_.arrived(); }
+  void settle() override { parts_.settle(); }
+
+ private:
+  template <class B>
+  friend class AheadRun;
+  template <class P, class S>
+  friend class AsynchronousRun;
+
+  // Does one action of a step's row. Forward and backward, which nearly all actions are, are told
+  // apart here, others elsewhere. Whether the row goes on.
+  TANDEM_INLINE bool act(Action const& action) {
+    if (action.kind == ActionKind::forward) {
+      run_forward(action, slot_, action.index, action.index);
+    } else if (action.kind == ActionKind::backward) {
+      run_backward(action, slot_, action.index, action.index);
+    } else {
+      return run_other(action);
+    }
+    return true;
+  }
+  // Does a pass or a message of an asynchronous pipeline: of microbatch m of a step that has a
+  // slot, with table t.
+  TANDEM_NOINLINE void act(Action const& action, Slot& slot, int m, int t) {
+    if (action.kind == ActionKind::forward) {
+      run_forward(action, slot, m, t);
+    } else if (action.kind == ActionKind::backward) {
+      run_backward(action, slot, m, t);
+    } else {
+      run_message(action, slot, m, t);
+    }
+  }
+
+  TANDEM_INLINE void run_forward(Action const& action, Slot& slot, int m, int t) {
+    auto const& table = parts_.memory.table(t);
+    if (slot.at(m).own.size > 0) {
+      Passes::forward(parts_, slot, stage_of(action), m, table, t);
+    } else {
+      Passes::forward_empty(parts_, slot, stage_of(action), m, table);
+    }
+  }
+  TANDEM_INLINE void run_backward(Action const& action, Slot& slot, int m, int t,
+                                  BackwardPart part = BackwardPart::whole) {
+    Passes::backward(parts_, slot, stage_of(action), part, m, parts_.memory.backward_table(t));
+  }
+  void run_message(Action const& action, Slot& slot, int m, int t) {
+    if (Microbatch const& own = slot.microbatches[m]; own.size > 0) {
+      parts_.links->run(parts_.device, parts_.memory, parts_.memory.table(t), action, own,
+                        slot.key.training);
+    }
   }
 
   [[nodiscard]] LocalStage const& stage_of(Action const& action) const {
-    return find_stage(held.tables.stages, action.stage);
+    return find_stage(parts_.tables.stages, action.stage);
   }
 
   // Whether the row goes on.
@@ -25348,9 +25984,9 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     switch (action.kind) {
       case ActionKind::input_gradient:
       case ActionKind::weight_gradient:
-        run_backward(action, action.kind == ActionKind::input_gradient
-                                 ? BackwardPart::input_gradient
-                                 : BackwardPart::weight_gradient);
+        run_backward(action, slot_, action.index, action.index,
+                     action.kind == ActionKind::input_gradient ? BackwardPart::input_gradient
+                                                               : BackwardPart::weight_gradient);
         break;
       case ActionKind::reduce_gradient:
         parts_.gradients.await(parts_.device, parts_.memory, action.index);
@@ -25393,16 +26029,13 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
       case ActionKind::end:
         return false;
       default:
-        if (Microbatch const& own = slot_.microbatches[action.index]; own.size > 0) {
-          parts_.links->run(parts_.device, parts_.memory, parts_.memory.table(action.index), action,
-                            own, slot_.key.training);
-        }
+        run_message(action, slot_, action.index, action.index);
     }
     return true;
   }
 
   void begin(StepState const& state, Batch const& batch, bool training) {
-    slot_.begin(held, state, batch, training, watch_.waiter());
+    slot_.begin(parts_, state, batch, training, watch_.waiter());
     if (parts_.states && !training && batch.begins) {
       parts_.states->begin_evaluation(parts_.device);
     }
@@ -25419,7 +26052,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     if (parts_.tables.sharded_state) {
       parts_.gradients.begin_step(slot_.key.clips);
     }
-    slot_.load(held);
+    slot_.load(parts_);
     parts_.forget_parameters();
     if (parts_.states) {
       parts_.states->begin_step(parts_.device, looks_back ? updates_.stopped() : nullptr);
@@ -25474,12 +26107,33 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     walk(row, *progress_, *this);
   }
 
-  // walk() in the same order, but a pair's two passes are computed at the same time.
+  static void walk(Action const* next, std::atomic<std::uint64_t>& progress, Rank& rank) {
+    for (;; ++next) {
+      progress.store(pack(*next), std::memory_order_relaxed);
+      if (!rank.act(*next)) {
+        return;
+      }
+    }
+  }
+
+  // Says which action it is at.
+  void at(Action const& action) { progress_->store(pack(action), std::memory_order_relaxed); }
+
+  // Waits for the program, which may take its time: the rank is not late.
+  template <class F>
+  bool idly(F const& f) {
+    progress_->store(awaiting_a_step, std::memory_order_relaxed);
+    bool const yes = f();
+    progress_->store(at_no_action, std::memory_order_relaxed);
+    return yes;
+  }
+
+  // The row in the same order, but a pair's two passes are computed at the same time.
   template <class Pairs = typename Core::Pairs>
   void walk_pairs(Action const* next) {
     auto const go = [this](Action const& action) {
-      progress_->store(pack(action), std::memory_order_relaxed);
-      return act(action, *this);
+      at(action);
+      return act(action);
     };
     for (bool goes_on = true; goes_on; ++next) {
       if (Action const* const backward = paired_backward(next)) {
@@ -25502,6 +26156,7 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
     }
   }
 
+  // The same for debugging, and for traces.
   TANDEM_NOINLINE void act_watched(Action const& action) {
     if (debug_) {
       parts_.device.debug(to_string(action), watch_.waiter(), [&] { act_apart(action); });
@@ -25509,16 +26164,17 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
       act_apart(action);
     }
   }
-  TANDEM_NOINLINE bool act_apart(Action const& action) { return act(action, *this); }
+  TANDEM_NOINLINE bool act_apart(Action const& action) { return act(action); }
 
   TANDEM_COLD void run_watched(Action const* row) {
-    walk_each(row, *progress_, [this](Action action) {
+    for (; row->kind != ActionKind::end; ++row) {
+      at(*row);
       if (parts_.tracer.on()) {
-        parts_.tracer.action(parts_.device, action, [&] { act_apart(action); });
+        parts_.tracer.action(parts_.device, *row, [&] { act_apart(*row); });
       } else {
-        act_watched(action);
+        act_watched(*row);
       }
-    });
+    }
   }
 
   // Whether the losses wait for the gradients, since a rank has others than the next one and its
@@ -25548,9 +26204,17 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
   // At whether the last step stopped: on the device, not here.
   static constexpr bool looks_back = Slot::FeedType::steps_in_flight > 1;
 
+  Parts parts_;
+  RankMirror<Core> mirror_;
   Slot slot_;
   Updates<Core> updates_;
-  StepRunner<typename Core::Backend> runner_;
+  RankPart<Rounds> rounds_;  // of an asynchronous pipeline
+  StepRunner<Backend> runner_;
+  std::atomic<std::uint64_t> nowhere_{};
+  std::atomic<std::uint64_t>* progress_ = &nowhere_;  // which action it is at
+  Watch watch_{};
+  int states_;  // of the optimizer
+  std::vector<bool> averaged_;
   int rank_;
   bool debug_;
   bool votes_ = false;  // what is collected next is a vote
@@ -25561,17 +26225,20 @@ class Rank final : private detail::HeldParts<RankParts<Core, typename BatchType:
 template <class Core, class BatchType>
 Rank<Core, BatchType>::Rank(Program const& program, RankPlan plan, RankOptions const& options,
                             RankEnds<typename Core::Communicator> const& ends)
-    : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
-      Base{held, options},
-      slot_{held, options},
+    : parts_{program, options, std::move(plan), ends},
+      mirror_{parts_.tables, arrays_of(options)},
+      slot_{parts_, options},
       updates_{parts_, options, ends, can_go_ahead && program.tables.post_validated},
+      rounds_{make_part<Rounds>(program.tables.places.rule.on(), parts_, options)},
       runner_{(!several_ranks() ||
                is_capturable<typename Core::Communicator>)&&options.record.value_or(true)},
+      states_{states_of(options.optimizer)},
+      averaged_{averaged_parameters(parts_.tables.whole_graph, options.groups, options.average)},
       rank_{options.rank},
       debug_{options.debug} {
   slot_.scaled = updates_.scaled();
-  held.memory.show(held.needs, held.plan);
-  held.device.finish();
+  parts_.memory.show(parts_.needs, parts_.plan);
+  parts_.device.finish();
 }
 
 template <class Core, class BatchType>
@@ -25740,124 +26407,6 @@ void reduce_in_tree(std::span<T const* const> inputs, std::size_t begin, std::si
 /// There is nobody to wait for and no group has more than the one rank, so that such a strategy
 /// makes no communication call at all.
 
-// ---- tandem/comm/self.hpp
-
-/// @file
-/// SelfCommunicator: a group of one, so that a program for many ranks also runs on one.
-///
-/// Its collectives exchange nothing. Where input and output are the same buffer, as the engine has
-/// them, nothing is queued either.
-
-namespace tandem {
-
-/// How bytes are copied in the order of a stream: `queue(stream, from, to, bytes)`. Specialised for
-/// each backend's Stream; comm/cuda/copy.hpp has that of CUDA.
-template <class Stream>
-struct StreamCopy;
-
-template <>
-struct StreamCopy<host::Queue> {
-  TANDEM_ONCE static void queue(host::Queue& stream, void const* from, void* to, std::size_t bytes);
-};
-
-/// The only rank of a group of one. Models every concept of comm/concepts.hpp.
-template <class StreamType>
-class BasicSelfCommunicator {
- public:
-  using Stream = StreamType;
-  static constexpr bool ordered = true;
-
-  /// Nothing in place; else a copy of @p in to @p out, on @p stream.
-  /// @throws ContractError  the sizes differ
-  template <class T, class Op>
-    requires Reduction<Op, T>
-  void all_reduce(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op /*op*/,
-                  Stream& stream, Label /*label*/ = {}) {
-    expects(in.size() == out.size(),
-            "all_reduce: in and out must have the same number of elements");
-    copy(in, out, stream);
-  }
-
-  /// As all_reduce(): this rank's part is the whole.
-  /// @throws ContractError  the sizes differ
-  template <class T, class Op>
-    requires Reduction<Op, T>
-  void reduce_scatter(std::span<std::type_identity_t<T> const> in, std::span<T> out, Op /*op*/,
-                      Stream& stream, Label /*label*/ = {}) {
-    expects(in.size() == out.size(),
-            "reduce_scatter: in must have as many elements as the ranks' outs together");
-    copy(in, out, stream);
-  }
-
-  /// As all_reduce(): this rank's part is the whole.
-  /// @throws ContractError  the sizes differ
-  template <class T>
-    requires std::is_trivially_copyable_v<T>
-  void all_gather(std::span<std::type_identity_t<T> const> in, std::span<T> out, Stream& stream,
-                  Label /*label*/ = {}) {
-    expects(in.size() == out.size(),
-            "all_gather: out must have as many elements as the ranks' ins together");
-    copy(in, out, stream);
-  }
-
-  /// @throws ContractError  @p root is not 0
-  template <class T>
-  void broadcast(std::span<T> /*data*/, int root, Stream& /*stream*/, Label /*label*/ = {}) {
-    expects(root == 0, "broadcast: the root must be a rank of the group, which has rank 0 only");
-  }
-
-  /// @throws ContractError  always: there is no other rank
-  template <class T>
-  void send(std::span<T> /*data*/, int /*peer*/, Stream& /*stream*/, Label /*label*/ = {}) {
-    expects(false, "send: the peer must be another rank, and this group has rank 0 only");
-  }
-
-  /// @throws ContractError  always: there is no other rank
-  template <class T>
-  void receive(std::span<T> /*data*/, int /*peer*/, Stream& /*stream*/, Label /*label*/ = {}) {
-    expects(false, "receive: the peer must be another rank, and this group has rank 0 only");
-  }
-
-  /// @throws ContractError  there are messages: there is no other rank
-  template <class T>
-  void exchange(std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
-                Stream& /*stream*/, Label /*label*/ = {}) {
-    expects(sends.empty() && receives.empty(),
-            "exchange: the peers must be other ranks, and this group has rank 0 only");
-  }
-
-  void barrier(Stream& /*stream*/, Label /*label*/ = {}) {}
-
-  [[nodiscard]] int rank() const noexcept { return 0; }
-  [[nodiscard]] int size() const noexcept { return 1; }
-
- private:
-  template <class T>
-  static void copy(std::span<T const> in, std::span<T> out, Stream& stream) {
-    if (in.data() != out.data() && !in.empty()) {
-      StreamCopy<Stream>::queue(stream, in.data(), out.data(), out.size_bytes());
-    }
-  }
-};
-
-/// The group of one on the host.
-using SelfCommunicator = BasicSelfCommunicator<host::Queue>;
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void StreamCopy<host::Queue>::queue(host::Queue& stream, void const* from, void* to,
-                                                std::size_t bytes) {
-  stream.post([from, to, bytes] { std::memcpy(to, from, bytes); });
-}
-
-}  // namespace tandem
-
-#endif
-
 // ---- tandem/comm/transport_options.hpp
 
 /// @file
@@ -26019,6 +26568,7 @@ template <class Stream>
 class OneRankTransport {
  public:
   using Communicator = BasicSelfCommunicator<Stream>;
+  static constexpr bool one_process = true;
 
   /// @throws ContractError  there are several processes, the time-out is not positive, or a group
   /// has another rank than rank 0
@@ -26603,7 +27153,7 @@ class SharedFailure {
   /// Who is to blame that @p first has waited too long; "" if there is no memory for it.
   /// @param rank  the one that has waited, set
   /// @pre the caller has no group's lock
-  TANDEM_ONCE std::string blame(AwaitedBase const& first, int& rank) const noexcept;
+  TANDEM_ONCE TANDEM_COLD std::string blame(AwaitedBase const& first, int& rank) const noexcept;
 
   /// How time-outs are told: by set() and wake(), or by what is called here, which returns when all
   /// that wait have heard of them. To be set before ranks wait.
@@ -26660,7 +27210,8 @@ class GroupWait {
  public:
   using Lock = std::unique_lock<std::mutex>;
 
-  TANDEM_ONCE GroupWait(std::chrono::milliseconds timeout, std::shared_ptr<SharedFailure> failure);
+  TANDEM_ONCE TANDEM_COLD GroupWait(std::chrono::milliseconds timeout,
+                                    std::shared_ptr<SharedFailure> failure);
   GroupWait(GroupWait const&) = delete;
   GroupWait& operator=(GroupWait const&) = delete;
   ~GroupWait() { failure_->remove(*this); }
@@ -27236,7 +27787,7 @@ class ThreadsGroup {
   /// failure of one group is one of the other, and what a rank notes in progress() is the same.
   /// @param all  outlives this, and is no such group itself
   /// @throws ContractError  the set is empty, or names a rank twice or one that there is not
-  TANDEM_ONCE ThreadsGroup(ThreadsGroup& all, RankSet const& set);
+  TANDEM_ONCE TANDEM_COLD ThreadsGroup(ThreadsGroup& all, RankSet const& set);
 
   ThreadsGroup(ThreadsGroup const&) = delete;
   ThreadsGroup& operator=(ThreadsGroup const&) = delete;
@@ -27767,9 +28318,10 @@ namespace detail {
 class ThreadsRanks {
  public:
   using Communicator = ThreadsCommunicator;
+  static constexpr bool one_process = true;
 
-  TANDEM_ONCE ThreadsRanks(int ranks, TransportOptions const& options);
-  TANDEM_NOINLINE ~ThreadsRanks() = default;
+  TANDEM_ONCE TANDEM_COLD ThreadsRanks(int ranks, TransportOptions const& options);
+  TANDEM_COLD ~ThreadsRanks() = default;
   ThreadsRanks(ThreadsRanks const&) = delete;
   ThreadsRanks& operator=(ThreadsRanks const&) = delete;
 
@@ -30347,8 +30899,8 @@ struct IdxHeader {
 ///
 /// @throws FileError  another magic number, an extent of 0 or absurdly large, or a header that does
 ///                    not agree with the number of bytes; @p name is for the message
-TANDEM_ONCE [[nodiscard]] IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
-                                              std::string const& name, int rank);
+TANDEM_ONCE [[nodiscard]] TANDEM_COLD IdxHeader parse_idx(std::span<std::uint8_t const> bytes,
+                                                          std::string const& name, int rank);
 
 /// Images and labels of one IDX split, in memory as bytes; a Dataset of (1, rows, columns) images
 /// with pixels in [0, 1], a byte divided by 255.
@@ -30403,7 +30955,7 @@ TANDEM_ONCE std::string hexadecimal(std::uint32_t word) {
   return text;
 }
 
-TANDEM_ONCE std::string idx_kind(std::uint32_t magic) {
+TANDEM_ONCE TANDEM_COLD std::string idx_kind(std::uint32_t magic) {
   std::string const kind = magic == 0x801          ? ", labels"
                            : magic == 0x803        ? ", images"
                            : magic >> 16 == 0x1F8B ? ", a gzip file"
@@ -30746,7 +31298,7 @@ template <Inflater I>
 class BasicIdxFolder {
  public:
   /// @throws FileError  the folder or a file is missing, or a file is not what IdxSplit expects
-  explicit BasicIdxFolder(std::string const& folder, int classes = 10);
+  TANDEM_NOINLINE explicit BasicIdxFolder(std::string const& folder, int classes = 10);
 
   [[nodiscard]] IdxSplit const& train() const& noexcept { return train_; }
   [[nodiscard]] IdxSplit const& test() const& noexcept { return test_; }
@@ -30761,13 +31313,14 @@ class BasicIdxFolder {
 namespace detail {
 
 /// @throws FileError  the folder is missing
-TANDEM_ONCE void expect_idx_folder(std::string const& folder);
+TANDEM_ONCE TANDEM_COLD void expect_idx_folder(std::string const& folder);
 
 /// The name that a file has, with a hyphen or a dot before @p kind.
-TANDEM_ONCE std::string idx_file(std::string const& stem, std::string const& kind);
+TANDEM_ONCE TANDEM_COLD std::string idx_file(std::string const& stem, std::string const& kind);
 
 template <Inflater I>
-IdxSplit read_idx_split(std::string const& folder, std::string const& part, int classes) {
+TANDEM_COLD IdxSplit read_idx_split(std::string const& folder, std::string const& part,
+                                    int classes) {
   expect_idx_folder(folder);
   std::string const images = idx_file(folder + "/" + part + "-images", "idx3-ubyte");
   std::string const labels = idx_file(folder + "/" + part + "-labels", "idx1-ubyte");
@@ -39946,18 +40499,14 @@ struct SoftTargets {
   }
 };
 
-/// The class that a sample is of, or -1 where it counts for nothing.
-template <class L>
+/// The class that a sample is of, or -1 if its label is `ignored`.
 struct LabelOf {
   std::int32_t const* labels;
   int classes;
+  std::int32_t ignored = -1;
 
   TANDEM_HOST_DEVICE std::int32_t operator()(std::int64_t sample) const {
-    if constexpr (requires { requires L::ignores; }) {
-      return labels[sample] == L::ignored ? -1 : labels[sample];
-    } else {
-      return labels[sample];
-    }
+    return labels[sample] == ignored ? -1 : labels[sample];
   }
 };
 /// Of soft labels that of the largest, the first of equals.
@@ -39985,16 +40534,24 @@ struct TargetsOf {
 template <class L>
 struct TargetsOf<L, std::int32_t> {
   using Classes = LabelTargets<L>;
-  using Label = LabelOf<L>;
+  using Label = LabelOf;
 };
 
 }  // namespace detail
 
-/// Of a loss's targets: LabelTargets or SoftTargets, LabelOf or LargestOf.
+/// The classes of a loss's targets: LabelTargets or SoftTargets.
 template <class L>
 using ClassTargetsOf = typename detail::TargetsOf<L, typename L::Target>::Classes;
+
+/// The labels of a loss's targets: LabelOf or LargestOf.
 template <class L>
-using LabelsOf = typename detail::TargetsOf<L, typename L::Target>::Label;
+constexpr auto labels_of(typename L::Target const* targets, int classes) {
+  typename detail::TargetsOf<L, typename L::Target>::Label labels{targets, classes};
+  if constexpr (requires { requires L::ignores; }) {
+    labels.ignored = L::ignored;
+  }
+  return labels;
+}
 
 }  // namespace tandem
 
@@ -40426,7 +40983,7 @@ class MetricOp<M, L, BasicHost<Kernels, Precision>> {
 
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
-    *sum = host::top_k_count(p.batch, classes_, output, LabelsOf<L>{targets, classes_}, M::k);
+    *sum = host::top_k_count(p.batch, classes_, output, labels_of<L>(targets, classes_), M::k);
   }
 
  private:
@@ -47138,238 +47695,6 @@ constexpr RelayedNetwork<Size> relayed(Graph<Whole> const& network,
 /// Cut<Net> with three constexpr values: `partition` (node → part), `map` (part → device) and
 /// `table` (rows of actions, messages included).
 
-// ---- tandem/schedule/table/lower.hpp
-
-/// @file
-/// lower(): puts the messages between the passes of an action table.
-///
-/// RECV_F stands directly before the forward that needs it and SEND_F directly behind the one that
-/// made it; RECV_B and SEND_B stand likewise around B (or I). An action of a stage sends, or
-/// receives, all that the stage has for other devices, in ascending order of edges.
-
-namespace tandem {
-
-namespace detail {
-
-/// Whether some link carries the messages of several edges, so that their order matters.
-constexpr bool shares_links(StageMapView const& map) {
-  Scratch<int> edges_of_link{map.links};
-  for (int e = 0; e < map.edges; ++e) {
-    if (map.crosses(e) && ++edges_of_link[map.edge[e].link] > 1) {
-      return true;
-    }
-  }
-  return false;
-}
-
-constexpr bool is_backward_pass(ActionKind kind) {
-  return kind == ActionKind::backward || kind == ActionKind::input_gradient;
-}
-
-/// Lowers one table. Where links are shared, the messages of each link and direction are listed in
-/// the order in which they are sent; a receive that is not the next is put behind the receives of
-/// those before it.
-template <class Table, class Sink>
-class TableLowering {
- public:
-  constexpr TableLowering(Table const& table, StageMapView const& map, Sink& sink)
-      : table_{table},
-        map_{map},
-        sink_{sink},
-        edges_{map},
-        shared_{shares_links(map)},
-        microbatches_{shared_ ? count_microbatches() : 0},
-        channels_{shared_ ? 2 * map.links : 0},
-        received_{std::int64_t{2} * map.stages * microbatches_},
-        taken_{2 * map.edges},
-        message_{std::int64_t{2} * map.edges * microbatches_},
-        next_{channels_},
-        end_{channels_},
-        limit_{channels_} {
-    for (int e = 0; shared_ && e < map.edges; ++e) {
-      for (int way = 0; map.crosses(e) && way < 2; ++way) {
-        limit_[2 * map.edge[e].link + way] += microbatches_;
-      }
-    }
-    for (int c = 0, begin = 0; c < channels_; ++c) {
-      next_[c] = end_[c] = begin;
-      begin = limit_[c] += begin;
-    }
-  }
-
-  constexpr void run() {
-    for (int d = 0; shared_ && d < devices_of(table_); ++d) {
-      list_messages(d);
-    }
-    for (int d = 0; d < devices_of(table_); ++d) {
-      for (Action const& action : row_of(table_, d)) {
-        lower(d, action);
-      }
-    }
-  }
-
- private:
-  struct Message {
-    int edge;
-    int microbatch;
-  };
-
-  constexpr bool known(Action const& action) const {
-    return action.stage >= 0 && action.stage < map_.stages && action.index >= 0;
-  }
-
-  constexpr int count_microbatches() const {
-    int last = -1;
-    std::int64_t actions = 0;
-    for (int d = 0; d < devices_of(table_); ++d) {
-      ActionSpan const row = row_of(table_, d);
-      actions += row.size;
-      for (Action const& action : row) {
-        last = std::max(last, known(action) ? action.index : -1);
-      }
-    }
-    expects(last < actions,
-            "lower(table, map): a microbatch has a higher number than there are actions; number "
-            "microbatches from 0 on");
-    return last + 1;
-  }
-
-  constexpr void list_messages(int device) {
-    for (Action const& action : row_of(table_, device)) {
-      bool const forward = action.kind == ActionKind::forward;
-      if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
-        continue;
-      }
-      int e = forward ? edges_.crossing_out[action.stage] : edges_.crossing_in[action.stage];
-      for (; e >= 0; e = forward ? edges_.next_out[e] : edges_.next_in[e]) {
-        int const channel = 2 * map_.edge[e].link + (forward ? 0 : 1);
-        if (end_[channel] < limit_[channel]) {  // else some pass stands there twice
-          message_[end_[channel]++] = {e, action.index};
-        }
-      }
-    }
-  }
-
-  constexpr void lower(int device, Action const& action) {
-    bool const forward = action.kind == ActionKind::forward;
-    if (!known(action) || (!forward && !is_backward_pass(action.kind))) {
-      sink_(device, action);
-      return;
-    }
-    receive(device, forward, action.stage, action.index);
-    sink_(device, action);
-    if ((forward ? edges_.crossing_out : edges_.crossing_in)[action.stage] >= 0) {
-      sink_(device, {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
-                     .stage = action.stage,
-                     .index = action.index});
-    }
-  }
-
-  constexpr void receive(int device, bool forward, int stage, int microbatch) {
-    int const first = (forward ? edges_.crossing_in : edges_.crossing_out)[stage];
-    if (first < 0) {
-      return;
-    }
-    if (shared_) {
-      std::int64_t const pass = 2 * stage + (forward ? 0 : 1);
-      int& received = received_[pass * microbatches_ + microbatch];
-      if (received != 0) {
-        return;
-      }
-      received = 1;
-      for (int e = first; e >= 0; e = forward ? edges_.next_in[e] : edges_.next_out[e]) {
-        receive_up_to(device, forward, e, microbatch);
-      }
-    }
-    sink_(device, {.kind = forward ? ActionKind::receive_forward : ActionKind::receive_backward,
-                   .stage = static_cast<std::int16_t>(stage),
-                   .index = microbatch});
-  }
-
-  constexpr void receive_up_to(int device, bool forward, int edge, int microbatch) {
-    int const channel = 2 * map_.edge[edge].link + (forward ? 0 : 1);
-    while (taken_[2 * edge + (forward ? 0 : 1)] <= microbatch - first_of(edge) &&
-           next_[channel] < end_[channel]) {
-      Message const next = message_[next_[channel]++];
-      ++taken_[2 * next.edge + (forward ? 0 : 1)];
-      StageEdge const of = map_.edge[next.edge];
-      receive(device, forward, forward ? of.to : of.from, next.microbatch);
-    }
-  }
-
-  // A copy's microbatches begin at a multiple of the replica's share.
-  constexpr int first_of(int edge) const {
-    return map_.first_microbatch(map_.edge[edge].from, microbatches_);
-  }
-
-  Table const& table_;
-  StageMapView map_;
-  Sink& sink_;
-  StageEdges edges_;
-  bool shared_;
-  int microbatches_;
-  int channels_;  // links and directions
-  Scratch<int> received_;
-  Scratch<int> taken_;        // messages of each edge and direction
-  Scratch<Message> message_;  // of one channel after another
-  Scratch<int> next_;         // of each channel, the next to receive
-  Scratch<int> end_;
-  Scratch<int> limit_;
-};
-
-template <class Table, class Sink>
-constexpr void lower_table(Table const& table, StageMapView const& map, Sink& sink) {
-  expects(is_sound(map) && map.devices == devices_of(table),
-          "lower(table, map): give a map with as many devices as the table has rows, in which "
-          "every edge leads from a lower stage to a higher one of the same copy");
-  TableLowering<Table, Sink>{table, map, sink}.run();
-}
-
-}  // namespace detail
-
-/// The rows with messages; passes keep their order.
-template <int Devices, int Length>
-constexpr auto lower(ActionTable<Devices, Length> const& table, StageMapView const& map) {
-  ActionTable<Devices, 3 * Length> lowered;  // a receive, a pass and a send each
-  auto sink = [&lowered](int device, Action action) { lowered.add(device, action); };
-  detail::lower_table(table, map, sink);
-  return lowered;
-}
-
-/// @throws ContractError  the map is not one, or not of this table
-TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map);
-
-/// The rows without their messages; lower() puts them back.
-TANDEM_ONCE ActionRows without_messages(ActionRows const& table);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE ActionRows lower(ActionRows const& table, StageMapView const& map) {
-  ActionRows lowered(table.size());
-  auto sink = [&lowered](int device, Action action) {
-    lowered[static_cast<std::size_t>(device)].push_back(action);
-  };
-  detail::lower_table(table, map, sink);
-  return lowered;
-}
-
-TANDEM_ONCE ActionRows without_messages(ActionRows const& table) {
-  ActionRows rows(table.size());
-  for (std::size_t d = 0; d < table.size(); ++d) {
-    std::copy_if(table[d].begin(), table[d].end(), std::back_inserter(rows[d]),
-                 [](Action const& action) { return !is_message(action.kind); });
-  }
-  return rows;
-}
-
-}  // namespace tandem
-
-#endif
-
 namespace tandem {
 
 /// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
@@ -49395,25 +49720,6 @@ struct ModelParallel<Arguments...>
 /// @file
 /// The list of all schedules, which are found by their names in it: a new one is included and named
 /// here, and has the rest in its own file.
-
-// ---- tandem/schedule/orders/asynchronous_schedule.hpp
-
-/// @file
-/// AsynchronousSchedule: a pipeline that is never emptied between steps.
-
-namespace tandem {
-
-/// - `name`: as files and messages write it
-/// - `fits(devices, microbatches)`: whether it is defined for these
-/// - `asynchrony(devices, microbatches)`: how it trains
-template <class S>
-concept AsynchronousSchedule = requires(int devices, int microbatches) {
-  { S::name } -> std::convertible_to<char const*>;
-  { S::fits(devices, microbatches) } -> std::same_as<bool>;
-  { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
-};
-
-}  // namespace tandem
 
 // ---- tandem/schedule/orders/chimera.hpp
 
@@ -51794,103 +52100,6 @@ constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = Wei
 
 /// @file
 /// Pipeline with a schedule that is never emptied between steps: PipeDream and its kin.
-
-// ---- tandem/schedule/orders/asynchronous_table.hpp
-
-/// @file
-/// The rows of an asynchronous pipeline, unrolled: how it fills (prologue), what it then does again
-/// and again (period), and how it is drained (epilogue).
-///
-/// Stage k does F(g) for g = 0, 1, ..., behind it B(g - delay(k)), and an update behind the last B
-/// of a step. Passes name the version that they read, "0F3@2".
-
-namespace tandem {
-
-/// Steps with which a table shows the prologue, two periods and the epilogue of every stage.
-constexpr int unrolled_steps(Asynchrony const& asynchrony) { return asynchrony.late_steps(0) + 2; }
-
-/// Most steps of a table: Action::version is a byte.
-inline constexpr int most_unrolled_steps = 255;
-
-namespace detail {
-
-constexpr std::uint8_t clipped(std::int64_t version) {
-  return static_cast<std::uint8_t>(version > 0 ? version : 0);
-}
-
-/// sink(device, action) in each device's order.
-template <class Sink>
-constexpr void generate_asynchronous(Asynchrony const& asynchrony, int steps, Sink& sink) {
-  int const all = steps * asynchrony.microbatches;
-  for (int k = 0; k < asynchrony.devices; ++k) {
-    auto const stage = static_cast<std::int16_t>(k);
-    int const delay = asynchrony.delay(k);
-    for (int g = 0; g < all + delay; ++g) {
-      if (g < all) {
-        sink(k, {ActionKind::forward, clipped(asynchrony.forward_version(k, g)), stage, g});
-      }
-      int const late = g - delay;
-      if (late < 0 || late >= all) {
-        continue;
-      }
-      sink(k, {ActionKind::backward, clipped(asynchrony.backward_version(k, late)), stage, late});
-      if ((late + 1) % asynchrony.microbatches == 0) {
-        sink(k, {ActionKind::update, 0, stage, 0});
-      }
-    }
-  }
-}
-
-template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
-struct AsynchronousFits {
-  static constexpr bool value = true;
-  static_assert(
-      S::fits(Devices, Microbatches) && Steps >= 1 && Steps <= most_unrolled_steps,
-      "asynchronous_table<S, Devices, Microbatches, Steps>(): the schedule has no order "
-      "for these numbers; give 1 to 255 steps, and devices and microbatches that its fits() "
-      "takes");
-};
-
-}  // namespace detail
-
-/// The passes and updates of each device in @p Steps steps; no messages.
-template <AsynchronousSchedule S, int Devices, int Microbatches, int Steps>
-constexpr auto asynchronous_table() {
-  static_assert(detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value);
-  ActionTable<Devices, Steps*(2 * Microbatches + 1)> table;
-  auto sink = [&table](int device, Action action) { table.add(device, action); };
-  if (detail::AsynchronousFits<S, Devices, Microbatches, Steps>::value) {
-    detail::generate_asynchronous(S::asynchrony(Devices, Microbatches), Steps, sink);
-  }
-  return table;
-}
-
-/// The same at run time.
-/// @throws ContractError  @p steps is not in 1 to 255, or there is no device or microbatch
-TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE ActionRows asynchronous_table(Asynchrony const& asynchrony, int steps) {
-  expects(asynchrony.devices >= 1 && asynchrony.microbatches >= 1,
-          "asynchronous_table(asynchrony, steps): give 1 device or more and 1 microbatch or more");
-  expects(steps >= 1 && steps <= most_unrolled_steps,
-          "asynchronous_table(asynchrony, steps): give 1 to 255 steps");
-  ActionRows rows(static_cast<std::size_t>(asynchrony.devices));
-  auto sink = [&rows](int device, Action action) {
-    rows[static_cast<std::size_t>(device)].push_back(action);
-  };
-  detail::generate_asynchronous(asynchrony, steps, sink);
-  return rows;
-}
-
-}  // namespace tandem
-
-#endif
 
 // ---- tandem/schedule/verify/updates.hpp
 
@@ -56555,24 +56764,42 @@ TensorView view_of(std::string name, Shape const& shape, std::span<T> values) {
   return {std::move(name), dtype_of<T>, extents(shape), std::as_bytes(values)};
 }
 
-// Every tensor of a checkpoint: name, shape and where its values are in memory.
+/// Parameters of whatever type, and other tensors of a checkpoint that are of it.
+struct SavedModel {
+  std::vector<NamedParameter<std::byte>> parameters{};  ///< without gradients
+  Dtype dtype = Dtype::F32;
+  std::vector<TensorView> states{};  ///< of Stateful layers
+};
+
 template <class T>
-std::vector<TensorView> checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
-                                           std::vector<std::string> const& state_names) {
-  std::vector<TensorView> tensors;
+TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& parameters,
+                                   std::vector<NamedState<T>> const& states = {}, int streams = 0) {
+  SavedModel model{.dtype = dtype_of<T>};
   for (NamedParameter<T> const& p : parameters) {
-    tensors.push_back(view_of(p.name, p.shape, p.value));
-  }
-  for (std::size_t s = 0; s < state_names.size(); ++s) {
-    for (NamedParameter<T> const& p : parameters) {
-      if (s < p.states.size()) {
-        tensors.push_back(
-            view_of("optimizer." + state_names[s] + "." + p.name, p.shape, p.states[s]));
-      }
+    auto& own = model.parameters.emplace_back();
+    own.name = p.name;
+    own.index = p.index;
+    own.shape = p.shape;
+    own.owner = p.owner;
+    own.value = std::as_bytes(p.value);
+    own.average = std::as_bytes(p.average);
+    for (std::span<T const> const state : p.states) {
+      own.states.push_back(std::as_bytes(state));
     }
   }
-  return tensors;
+  for (NamedState<T> const& state : states) {
+    model.states.push_back(
+        view_of(state.name, {2, {streams, state.numbers}}, std::span<T const>{state.value}));
+  }
+  return model;
 }
+
+/// Those of the parameters and of the optimizer's states.
+TANDEM_ONCE TANDEM_COLD std::vector<TensorView> checkpoint_tensors(
+    SavedModel const& model, std::vector<std::string> const& state_names);
+
+/// Those of the averages of weights, in the order of the parameters that have one.
+TANDEM_ONCE TANDEM_COLD std::vector<TensorView> average_tensors(SavedModel const& model);
 
 /// Of a parameter that several layers share, one alone.
 template <class T>
@@ -56581,82 +56808,23 @@ std::vector<NamedParameter<T>> each_once(std::vector<NamedParameter<T>> list) {
   return list;
 }
 
-// Those of the averages of weights, in the order of the parameters that have one.
-template <class T>
-std::vector<TensorView> average_tensors(std::vector<NamedParameter<T>> const& parameters) {
-  std::vector<TensorView> tensors;
-  for (NamedParameter<T> const& p : parameters) {
-    if (!p.average.empty()) {
-      tensors.push_back(view_of("average." + p.name, p.shape, p.average));
-    }
-  }
-  return tensors;
-}
-
-}  // namespace detail
-
-namespace detail {
-
 /// Views of @p position: the updates of each weight that differ from the run's steps.
-TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors);
+TANDEM_ONCE TANDEM_COLD void add_updates(TrainingPosition& position,
+                                         std::vector<TensorView>& tensors);
 
 /// All tensors of a checkpoint. Those of the position are views of @p position, which outlives
 /// them.
-template <class T>
-std::vector<TensorView> all_checkpoint_tensors(std::vector<NamedParameter<T>> const& parameters,
-                                               std::vector<std::string> const& state_names,
-                                               TrainingPosition& position,
-                                               std::vector<NamedState<T>> const& states) {
-  auto const once = each_once(parameters);
-  std::vector<TensorView> tensors = checkpoint_tensors(once, state_names);
-  for (TensorView const& tensor : average_tensors(once)) {
-    tensors.push_back(tensor);
-  }
-  for (NamedState<T> const& state : states) {
-    tensors.push_back(view_of(state.name, {2, {position.streams, state.numbers}},
-                              std::span<T const>{state.value}));
-  }
-  for (PositionField const& field : position_fields) {
-    tensors.push_back(
-        view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
-  }
-  add_updates(position, tensors);
-  if (position.has_learning_rate()) {
-    tensors.push_back(view_of(learning_rate_field, vector_shape(1),
-                              std::span<double>{&position.learning_rate, 1}));
-  }
-  if (std::ranges::any_of(position.plateaus, [](auto const& own) { return own.step >= 0.0; })) {
-    tensors.push_back(view_of_plateaus(position.plateaus));
-  }
-  if (position.scaling.on()) {
-    tensors.push_back(
-        view_of(loss_scale_field, vector_shape(1), std::span<float>{&position.scaling.scale, 1}));
-    for (ScalingField const& field : scaling_fields) {
-      tensors.push_back(view_of(field.name, vector_shape(1),
-                                std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
-    }
-  }
-  return tensors;
-}
+TANDEM_ONCE TANDEM_COLD std::vector<TensorView> all_checkpoint_tensors(
+    SavedModel model, std::vector<std::string> const& state_names, TrainingPosition& position);
 
 inline SafetensorsMetadata checkpoint_metadata(std::string const& optimizer) {
   return {{"format", "tandem"}, {"version", "1"}, {"optimizer", optimizer}};
 }
 
 /// What a checkpoint's folder has; of @p position as above.
-template <class T>
-CheckpointContents checkpoint_contents(std::vector<NamedParameter<T>> const& parameters,
-                                       std::vector<std::string> const& state_names,
-                                       TrainingPosition& position, std::string const& optimizer,
-                                       std::vector<NamedState<T>> const& states) {
-  return {.tensors = all_checkpoint_tensors(parameters, state_names, position, states),
-          .metadata = checkpoint_metadata(optimizer),
-          .about = {.step = position.step,
-                    .epoch = position.epoch,
-                    .position = position.position,
-                    .seed = static_cast<std::uint64_t>(position.seed),
-                    .optimizer = optimizer}};
-}
+TANDEM_ONCE TANDEM_COLD CheckpointContents
+checkpoint_contents(SavedModel model, std::vector<std::string> const& state_names,
+                    TrainingPosition& position, std::string const& optimizer);
 
 }  // namespace detail
 
@@ -56668,7 +56836,8 @@ void save_checkpoint(std::string const& path, std::vector<NamedParameter<T>> con
                      std::vector<std::string> const& state_names, TrainingPosition position,
                      std::string const& optimizer, NonFinite non_finite = NonFinite::refused,
                      std::vector<NamedState<T>> const& states = {}) {
-  auto const tensors = detail::all_checkpoint_tensors(parameters, state_names, position, states);
+  auto const tensors = detail::all_checkpoint_tensors(
+      detail::saved_model(parameters, states, position.streams), state_names, position);
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
@@ -56683,7 +56852,7 @@ template <class T>
 void save_parameters(std::string const& path, std::vector<NamedParameter<T>> const& parameters,
                      NonFinite non_finite = NonFinite::refused) {
   std::vector<TensorView> const tensors =
-      detail::checkpoint_tensors(detail::each_once(parameters), {});
+      detail::checkpoint_tensors(detail::saved_model(detail::each_once(parameters)), {});
   if (non_finite == NonFinite::refused) {
     check_finite(path, tensors);
   }
@@ -56707,6 +56876,76 @@ TANDEM_ONCE std::vector<std::int64_t> extents(Shape const& shape) {
     list.push_back(shape[axis]);
   }
   return list;
+}
+
+TANDEM_ONCE std::vector<TensorView> checkpoint_tensors(
+    SavedModel const& model, std::vector<std::string> const& state_names) {
+  std::vector<TensorView> tensors;
+  for (auto const& p : model.parameters) {
+    tensors.push_back({p.name, model.dtype, extents(p.shape), p.value});
+  }
+  for (std::size_t s = 0; s < state_names.size(); ++s) {
+    for (auto const& p : model.parameters) {
+      if (s < p.states.size()) {
+        tensors.push_back({"optimizer." + state_names[s] + "." + p.name, model.dtype,
+                           extents(p.shape), p.states[s]});
+      }
+    }
+  }
+  return tensors;
+}
+
+TANDEM_ONCE std::vector<TensorView> average_tensors(SavedModel const& model) {
+  std::vector<TensorView> tensors;
+  for (auto const& p : model.parameters) {
+    if (!p.average.empty()) {
+      tensors.push_back({"average." + p.name, model.dtype, extents(p.shape), p.average});
+    }
+  }
+  return tensors;
+}
+
+TANDEM_ONCE std::vector<TensorView> all_checkpoint_tensors(
+    SavedModel model, std::vector<std::string> const& state_names, TrainingPosition& position) {
+  model.parameters = each_once(std::move(model.parameters));
+  std::vector<TensorView> tensors = checkpoint_tensors(model, state_names);
+  std::vector<TensorView> const averages = average_tensors(model);
+  tensors.insert(tensors.end(), averages.begin(), averages.end());
+  tensors.insert(tensors.end(), model.states.begin(), model.states.end());
+  for (PositionField const& field : position_fields) {
+    tensors.push_back(
+        view_of(field.name, vector_shape(1), std::span<std::int64_t>{&(position.*field.field), 1}));
+  }
+  add_updates(position, tensors);
+  if (position.has_learning_rate()) {
+    tensors.push_back(view_of(learning_rate_field, vector_shape(1),
+                              std::span<double>{&position.learning_rate, 1}));
+  }
+  if (std::ranges::any_of(position.plateaus, [](auto const& own) { return own.step >= 0.0; })) {
+    tensors.push_back(view_of_plateaus(position.plateaus));
+  }
+  if (position.scaling.on()) {
+    tensors.push_back(
+        view_of(loss_scale_field, vector_shape(1), std::span<float>{&position.scaling.scale, 1}));
+    for (ScalingField const& field : scaling_fields) {
+      tensors.push_back(view_of(field.name, vector_shape(1),
+                                std::span<std::int64_t>{&(position.scaling.*field.field), 1}));
+    }
+  }
+  return tensors;
+}
+
+TANDEM_ONCE CheckpointContents checkpoint_contents(SavedModel model,
+                                                   std::vector<std::string> const& state_names,
+                                                   TrainingPosition& position,
+                                                   std::string const& optimizer) {
+  return {.tensors = all_checkpoint_tensors(std::move(model), state_names, position),
+          .metadata = checkpoint_metadata(optimizer),
+          .about = {.step = position.step,
+                    .epoch = position.epoch,
+                    .position = position.position,
+                    .seed = static_cast<std::uint64_t>(position.seed),
+                    .optimizer = optimizer}};
 }
 
 TANDEM_ONCE void add_updates(TrainingPosition& position, std::vector<TensorView>& tensors) {
@@ -56879,7 +57118,7 @@ inline constexpr std::string_view second_model = "second.";
 
 /// Names those of the second model so.
 template <class T>
-std::vector<NamedParameter<T>> with_prefix(std::vector<NamedParameter<T>> list) {
+TANDEM_COLD std::vector<NamedParameter<T>> with_prefix(std::vector<NamedParameter<T>> list) {
   for (NamedParameter<T>& p : list) {
     p.name = (p.copy == 0 ? "" : std::string{second_model}) + p.name;
   }
@@ -57044,6 +57283,1087 @@ void export_gpt2(TrainerType const& trainer, std::string const& path,
 /// @file
 /// Replicas: the parameters that the ranks of this process have, for the calling program.
 
+// ---- tandem/train/checkpoint/saver.hpp
+
+/// @file
+/// CheckpointSaver: the checkpoints that train() writes by itself.
+///
+/// Between two steps the parameters are copied; a thread writes the copy while training goes on.
+/// One that cannot be written is said, and training goes on: the last complete one stays, and the
+/// next is tried when it is due. What one process alone knows, process 0's clock and a signal that
+/// came to any, is added up over all behind steps that all know beforehand, about twice a second.
+
+// ---- tandem/train/checkpoint/folder/writer.hpp
+
+/// @file
+/// CheckpointWriter: writes a copy of a checkpoint on a thread of its own, while training goes on.
+
+namespace tandem::detail {
+
+/// One checkpoint at a time. Memory: a copy of the tensors, kept for the next one.
+class CheckpointWriter {
+ public:
+  CheckpointWriter() = default;
+  CheckpointWriter(CheckpointWriter const&) = delete;
+  CheckpointWriter& operator=(CheckpointWriter const&) = delete;
+  /// Finishes what is being written; for another process's share it waits only while that grows.
+  ~CheckpointWriter() { end(); }
+
+  /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
+  /// waits for the checkpoint before. Whatever fails is failure(), here or later.
+  /// Cost: one pass over the tensors here, one allocation the first time.
+  TANDEM_ONCE TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents,
+                                     int keep, CheckpointPeers peers);
+
+  /// Why the last checkpoint was not written; null while it is being written, and where all is
+  /// well.
+  [[nodiscard]] std::exception_ptr failure() const {
+    return done_.load(std::memory_order_acquire) ? failure_ : nullptr;
+  }
+
+  /// As the destructor.
+  void end() {
+    ends_ = true;
+    join();
+  }
+
+  /// Waits for what is being written; in a child of fork() nothing is.
+  void join() {
+    if (process_.is_own() && thread_->joinable()) {
+      thread_->join();
+    }
+  }
+
+ private:
+  TANDEM_ONCE void take_copy(std::string const& folder, CheckpointContents& contents,
+                             CheckpointPeers const& peers);
+
+  std::unique_ptr<std::byte[]> copy_;
+  std::size_t size_ = 0;
+  std::exception_ptr failure_;  // the thread's until it is done
+  std::atomic<bool> done_{true};
+  std::atomic<bool> ends_{false};
+  OwnProcess process_;
+  UnlessForked<std::thread> thread_;
+};
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void CheckpointWriter::begin(std::string const& folder, CheckpointContents contents,
+                                         int keep, CheckpointPeers peers) {
+  join();
+  failure_ = nullptr;
+  try {
+    take_copy(folder, contents, peers);
+    peers.hurries = &ends_;
+    done_.store(false, std::memory_order_relaxed);
+    *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
+      static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
+      try {
+        write_checkpoint_folder(folder, own, NonFinite::refused, peers);
+        if (peers.process == 0) {
+          remove_oldest(folder, keep, own.about.step);
+        }
+      } catch (...) {
+        failure_ = std::current_exception();
+      }
+      done_.store(true, std::memory_order_release);
+    }};
+  } catch (...) {
+    failure_ = std::current_exception();
+    done_.store(true, std::memory_order_relaxed);
+  }
+}
+
+TANDEM_ONCE void CheckpointWriter::take_copy(std::string const& folder,
+                                             CheckpointContents& contents,
+                                             CheckpointPeers const& peers) {
+  take_share(contents, peers);
+  std::size_t bytes = 0;
+  for (TensorView const& tensor : contents.tensors) {
+    bytes += tensor.data.size();
+  }
+  if (bytes > size_) {
+    copy_.reset();
+    copy_.reset(new (std::nothrow) std::byte[bytes]);
+    size_ = copy_ ? bytes : 0;
+  }
+  if (bytes > size_) {
+    throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
+                    "this checkpoint was not written: there is no memory for a copy of its " +
+                        std::to_string(bytes) + " bytes"};
+  }
+  std::byte* to = copy_.get();
+  for (TensorView& tensor : contents.tensors) {
+    if (!tensor.data.empty()) {
+      std::memcpy(to, tensor.data.data(), tensor.data.size());
+    }
+    tensor.data = {to, tensor.data.size()};
+    to += tensor.data.size();
+  }
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/train/checkpoint/signals.hpp
+
+/// @file
+/// SignalWatch: signals that ask a process to end, noted for train() to save first;
+/// StoppedBySignal, what it throws then.
+///
+/// Slurm and other schedulers send SIGTERM, or what was asked for (SIGUSR1), before a job's time is
+/// over; Ctrl-C sends SIGINT. A handler is the process's, and so are the variables here: it writes
+/// nothing else.
+
+namespace tandem {
+
+/// train() has ended since a signal came, with a checkpoint behind its last step; thrown in all
+/// processes. The program returns exit_status(); run() does so by itself.
+class StoppedBySignal : public Error {
+ public:
+  StoppedBySignal(int signal, std::string const& text) : Error{text}, signal_{signal} {}
+
+  [[nodiscard]] int signal() const noexcept { return signal_; }
+  /// ExitCode::start_again, 75; after SIGINT ExitCode::interrupted, 130.
+  [[nodiscard]] int exit_status() const noexcept {
+    return static_cast<int>(signal_ == SIGINT ? ExitCode::interrupted : ExitCode::start_again);
+  }
+
+ private:
+  int signal_;
+};
+
+namespace detail {
+
+/// In the order in which one is taken of several.
+inline constexpr std::array<int, 3> watched_signals{SIGTERM, SIGUSR1, SIGINT};
+
+inline char const* name_of_signal(int signal) {
+  return signal == SIGTERM ? "SIGTERM" : signal == SIGUSR1 ? "SIGUSR1" : "SIGINT";
+}
+
+struct SignalNotes {
+  std::array<std::atomic<unsigned>, watched_signals.size()> came{};  ///< how often
+  std::mutex mutex;                                                  ///< of what follows
+  int watches = 0;
+  std::array<struct ::sigaction, watched_signals.size()> before{};
+};
+inline SignalNotes signal_notes;
+static_assert(std::atomic<unsigned>::is_always_lock_free);
+
+inline void note_signal(int signal) {
+  for (std::size_t i = 0; i < watched_signals.size(); ++i) {
+    if (watched_signals[i] == signal) {
+      signal_notes.came[i].fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+}
+
+/// While there is one of these, the signals are noted; behind the last one they do what they did
+/// before. A second SIGINT ends the process in any case, and one that was ignored stays so.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    std::lock_guard const lock{signal_notes.mutex};
+    if (signal_notes.watches++ == 0) {
+      for (std::size_t i = 0; i < watched_signals.size(); ++i) {
+        struct ::sigaction action {};
+        action.sa_handler = note_signal;
+        action.sa_flags = SA_RESTART;
+        if (watched_signals[i] == SIGINT) {
+          action.sa_flags = static_cast<int>(static_cast<unsigned>(SA_RESTART) | SA_RESETHAND);
+        }
+        static_cast<void>(::sigaction(watched_signals[i], nullptr, &signal_notes.before[i]));
+        if (signal_notes.before[i].sa_handler != SIG_IGN) {
+          static_cast<void>(::sigaction(watched_signals[i], &action, nullptr));
+        }
+      }
+    }
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      seen_[i] = signal_notes.came[i].load(std::memory_order_relaxed);
+    }
+  }
+  SignalWatch(SignalWatch const&) = delete;
+  SignalWatch& operator=(SignalWatch const&) = delete;
+  ~SignalWatch() {
+    std::lock_guard const lock{signal_notes.mutex};
+    if (--signal_notes.watches == 0) {
+      for (std::size_t i = 0; i < watched_signals.size(); ++i) {
+        static_cast<void>(::sigaction(watched_signals[i], &signal_notes.before[i], nullptr));
+      }
+    }
+  }
+
+  /// Whether signal number @p i of watched_signals has come since this began, or since forget().
+  [[nodiscard]] bool came(std::size_t i) const {
+    return signal_notes.came[i].load(std::memory_order_relaxed) != seen_[i];
+  }
+  [[nodiscard]] bool any() const { return came(0) || came(1) || came(2); }
+
+  /// What has come was obeyed.
+  void forget() {
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      seen_[i] = signal_notes.came[i].load(std::memory_order_relaxed);
+    }
+  }
+
+ private:
+  std::array<unsigned, watched_signals.size()> seen_{};
+};
+
+}  // namespace detail
+
+}  // namespace tandem
+
+// ---- tandem/train/options/checkpoints.hpp
+
+/// @file
+/// Checkpoints: where train() saves by itself, when, and how many stay.
+
+namespace tandem {
+
+class CheckpointSaver;
+struct TrainingPosition;
+
+namespace detail {
+
+class SavedRanks;
+
+/// CheckpointSaver::obey(), whose body options.hpp brings along.
+TANDEM_ONCE TANDEM_COLD void obey_checkpoints(CheckpointSaver& saver, SavedRanks& ranks,
+                                              TrainingPosition const& position);
+
+/// A folder's path. It brings the code that writes checkpoints along, so that a program which names
+/// no folder does not compile that code.
+class CheckpointFolder : public std::string {
+ public:
+  using Obey = void (*)(CheckpointSaver&, SavedRanks&, TrainingPosition const&);
+
+  CheckpointFolder() = default;
+  template <class Text>
+    requires(std::convertible_to<Text, std::string> &&
+             !std::derived_from<std::remove_cvref_t<Text>, CheckpointFolder>)
+  CheckpointFolder(Text&& text) : std::string(std::forward<Text>(text)), obey_{&obey_checkpoints} {}
+
+  template <class Text>
+  CheckpointFolder& operator+=(Text const& more) {
+    return *this = static_cast<std::string const&>(*this) + more;
+  }
+
+  /// Null where the path is none, or one was written into an empty string in place.
+  [[nodiscard]] Obey obey() const { return obey_; }
+
+ private:
+  Obey obey_ = nullptr;
+};
+
+}  // namespace detail
+
+/// TrainerOptions::checkpoints; without a folder train() saves nothing.
+///
+///   Trainer<Net, DataParallel<2>, Host> trainer{
+///       {.checkpoints = {.folder = "run7", .every_steps = 500}}};
+struct Checkpoints {
+  /// They are `<folder>/step-000420`; on several machines one that all of them see.
+  detail::CheckpointFolder folder{};
+  std::int64_t every_steps = 0;  ///< behind each step whose number this divides; 0: none
+  double every_seconds = 0.0;    ///< behind the first step so long after the last one; 0: none
+  int keep = 3;                  ///< that stay, the newest; the disk has one more for a moment
+  /// SIGTERM and SIGUSR1, in any process, end train() in all of them behind the same step, with a
+  /// checkpoint, by StoppedBySignal: the program returns its exit_status(), 75. So does SIGINT,
+  /// whose status is 130, and a second one ends the process. The Trainer has their handlers while
+  /// it lives.
+  bool on_signals = false;
+
+  [[nodiscard]] bool on() const { return !folder.empty(); }
+};
+
+}  // namespace tandem
+
+// ---- tandem/train/options/options.hpp
+
+/// @file
+/// TrainerOptions: everything about training that does not change types; and what it gives back.
+
+// ---- tandem/optim/schedule.hpp
+
+/// @file
+/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
+///
+/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
+
+namespace tandem {
+
+/// Always 1.
+struct Constant {
+  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
+};
+
+/// factor^floor(step / every).
+struct StepDecay {
+  std::int64_t every = 1;
+  double factor = 0.1;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(every >= 1, "StepDecay: `every` must be 1 or more");
+    return std::pow(factor, static_cast<double>(step / every));
+  }
+};
+
+/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
+/// most `most` times.
+///
+/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
+/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
+struct Halvings {
+  std::int64_t begin = 0;
+  std::int64_t every = 1;
+  int most = 4;
+  double factor = 0.5;
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
+};
+
+/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
+/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
+struct Cosine {
+  std::int64_t steps = 1;
+  double final = 0.0;
+  [[nodiscard]] double at(std::int64_t step) const {
+    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
+    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
+    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
+/// line.
+struct Polynomial {
+  std::int64_t steps = 1;
+  double power = 1.0;
+  double final = 0.0;
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
+};
+
+/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
+/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
+/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
+struct OneCycle {
+  std::int64_t steps = 1;
+  double rise = 0.3;
+  double start = 1.0 / 25.0;
+  double final = 1.0 / 250'000.0;
+  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
+
+ private:
+  static double between(double from, double to, double part) {
+    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
+  }
+};
+
+/// Any function of the step, held by pointer and shared by copies.
+class OwnSchedule {
+ public:
+  template <class F>
+  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
+  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
+
+ private:
+  struct Any {
+    virtual ~Any() = default;
+    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
+  };
+  template <class F>
+  struct Held final : Any {
+    explicit Held(F&& f) : function{std::move(f)} {}
+    [[nodiscard]] double at(std::int64_t step) const override {
+      return static_cast<double>(function(step));
+    }
+    F function;
+  };
+
+  std::shared_ptr<Any const> function_;
+};
+
+/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
+/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
+struct ExponentialWarmUp {
+  std::int64_t steps = 200;
+  double start = 0.01;
+};
+
+/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
+struct WarmUp {
+  std::int64_t steps = 0;
+  double start = 0.0;  ///< of an exponential one, above 0
+
+  template <std::integral I>  // not of a float, which would be cut off
+  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
+  constexpr WarmUp(ExponentialWarmUp exponential)
+      : steps{exponential.steps}, start{exponential.start} {
+    expects(start > 0.0 && start <= 1.0,
+            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
+            "begins at 0, is a number of steps");
+  }
+
+  /// The factor of step @p step.
+  /// @pre 0 <= step < steps
+  [[nodiscard]] double at(std::int64_t step) const {
+    auto const all = static_cast<double>(steps);
+    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
+                       : static_cast<double>(step + 1) / all;
+  }
+};
+
+/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
+/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
+/// Cosine, Polynomial or OneCycle, or any function of the step,
+/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
+/// for each step once or more; training resumes exactly where it depends on nothing else.
+struct Schedule {
+  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after{};
+  WarmUp warm_up = 0;
+
+  Schedule() = default;
+  template <class S>
+    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
+        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
+        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
+    template <class F>
+      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
+                                                                              WarmUp warm = 0)
+          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
+
+      /// The factor for step @p step, counted from 0.
+      TANDEM_ONCE [[nodiscard]] double factor(std::int64_t step) const;
+
+      /// Steps after which the factor stays as it is; infinite where the schedule has no end.
+      TANDEM_ONCE [[nodiscard]] double end() const;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE double Schedule::factor(std::int64_t step) const {
+  if (step < warm_up.steps) {
+    return warm_up.at(step);
+  }
+  return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
+}
+
+TANDEM_ONCE double Schedule::end() const {
+  return std::visit(
+      [&](auto const& s) {
+        double steps = std::numeric_limits<double>::infinity();
+        if constexpr (requires { s.steps; }) {
+          steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
+        }
+        return steps;
+      },
+      after);
+}
+
+TANDEM_ONCE double Halvings::at(std::int64_t step) const {
+  expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
+  expects(every >= 1, "Halvings: `every` must be 1 or more");
+  expects(most >= 0, "Halvings: `most` must be 0 or more");
+  std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
+  return std::pow(factor, static_cast<double>(times < most ? times : most));
+}
+
+TANDEM_ONCE double Polynomial::at(std::int64_t step) const {
+  expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
+  expects(power > 0.0, "Polynomial: `power` must be above 0");
+  double const left =
+      step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
+  return final + (1.0 - final) * std::pow(left, power);
+}
+
+TANDEM_ONCE double OneCycle::at(std::int64_t step) const {
+  expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
+  expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
+  double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
+  double const end = static_cast<double>(steps - 1);
+  auto const now = static_cast<double>(step);
+  if (now <= top) {
+    return between(start, 1.0, top > 0.0 ? now / top : 1.0);
+  }
+  return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+namespace detail {
+
+/// Names that other libraries have for options: a value says what is written here.
+struct BatchSizeIsBatch {
+  constexpr BatchSizeIsBatch() = default;
+  template <class T>
+  constexpr BatchSizeIsBatch(T const& /*value*/) {
+    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
+  }
+};
+struct RateIsTheOptimizers {
+  constexpr RateIsTheOptimizers() = default;
+  template <class T>
+  constexpr RateIsTheOptimizers(T const& /*value*/) {
+    static_assert(sizeof(T) == 0,
+                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
+                  "Sgd{.learning_rate = 0.1F}");
+  }
+};
+
+}  // namespace detail
+
+/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
+struct TrainerOptions {
+  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
+  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
+  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
+  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
+  /// (ElementOptimizer).
+  ///
+  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
+  Optimizer optimizer = Sgd{};
+  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
+  Schedule schedule{};                          ///< factor of the learning rate by step
+  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
+  double clip_norm = 0.0;
+  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
+  /// some parameters their group's. 0: any.
+  double clip_value = 0.0;
+  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
+  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
+  std::optional<LossScaling> loss_scaling{};
+  std::vector<ParameterGroup> groups{};
+  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
+  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
+  bool shuffle = true;
+  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
+  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
+  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
+  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
+  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
+  std::chrono::milliseconds timeout = std::chrono::minutes{10};
+  /// What to do about a rank or a dataset that does not return; the default ends the process.
+  OnStall on_stall{};
+  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
+  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
+  ActionRows rows{};
+  /// Of the whole batch, under DataParallel<>, whose replicas take a share each: so that a batch is
+  /// cut alike on any number of them. 0: as the type says.
+  int microbatches = 0;
+  Checkpoints checkpoints{};  ///< that train() writes; {.folder = "run7", .every_steps = 500}
+  World world{};              ///< processes that train together, and which this one is
+  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
+  /// but several ranks of one process that talk through NCCL, which may wait for each other for
+  /// ever.
+  std::optional<bool> record{};
+  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
+};
+
+/// One pass over the training data.
+struct EpochResult {
+  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of the metric of this name; NaN where the trainer has none
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  double seconds = 0.0;
+  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;      ///< what metrics are means over, likewise
+  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
+  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
+  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
+
+  [[nodiscard]] double samples_per_second() const {
+    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
+  }
+};
+
+namespace detail {
+
+/// Adds a batch to the sums of an EpochResult or an Evaluation.
+template <class Sums>
+void add_batch(Sums& sum, StepResult const& batch) {
+  sum.loss += batch.loss * batch.weight;
+  sum.metrics.names = batch.metrics.names;
+  sum.metrics.count = batch.metrics.count;
+  for (int i = 0; i < batch.metrics.count; ++i) {
+    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
+  }
+  sum.samples += batch.samples;
+  sum.weight += batch.weight;
+  sum.counted += batch.counted;
+}
+
+template <class Sums>
+Sums mean_of(Sums sum) {
+  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
+  for (double& value : sum.metrics.value) {
+    value /= sum.counted > 0.0 ? sum.counted : 1.0;
+  }
+  int const accuracy = sum.metrics.find("accuracy");
+  sum.metric = sum.metrics.value[0];
+  sum.accuracy =
+      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
+  return sum;
+}
+
+}  // namespace detail
+
+/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
+TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
+                     std::chrono::steady_clock::time_point start);
+
+TANDEM_ONCE EpochResult mean(EpochResult const& sum);
+
+/// One pass over evaluation data.
+struct Evaluation {
+  double loss = 0.0;
+  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
+  double accuracy = 0.0;  ///< of the metric of this name; NaN where the trainer has none
+  std::int64_t samples = 0;
+  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
+  double counted = 0.0;    ///< what metrics are means over, likewise
+  MetricValues metrics{};  ///< of each metric, by name
+
+  /// Of a language model, whose loss is a mean over targets in nats.
+  [[nodiscard]] double perplexity() const { return std::exp(loss); }
+  /// Likewise: bits a target, which is a byte or a character where tokens are that.
+  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
+};
+
+/// Adds a batch; mean() makes means of the sums.
+TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch);
+/// @pre there are samples
+TANDEM_ONCE Evaluation mean(Evaluation const& sum);
+
+/// Which epoch of a loop, counted from 0, of how many.
+struct Epoch {
+  std::int64_t index = 0;
+  std::int64_t total = 0;
+
+  constexpr Epoch() = default;
+  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
+};
+
+/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
+class Epochs {
+ public:
+  struct Iterator {
+    Epoch epoch;
+    constexpr Epoch operator*() const { return epoch; }
+    constexpr Iterator& operator++() {
+      ++epoch.index;
+      return *this;
+    }
+    constexpr bool operator!=(Iterator const& other) const {
+      return epoch.index != other.epoch.index;
+    }
+  };
+
+  constexpr explicit Epochs(std::int64_t count, std::int64_t first = 0)
+      : count_{count}, first_{first < count ? first : count} {}
+  [[nodiscard]] constexpr Iterator begin() const { return {{first_, count_}}; }
+  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
+
+ private:
+  std::int64_t count_;
+  std::int64_t first_;
+};
+
+/// Epochs @p first, @p first + 1, … of @p count; none where @p first is @p count or more.
+/// Trainer::epochs() has the epochs that a run has still to train.
+/// @throws ContractError  a number is negative
+constexpr Epochs epochs(std::int64_t count, std::int64_t first = 0) {
+  expects(count >= 0, "epochs(count): count must be 0 or more");
+  expects(first >= 0, "epochs(count, first): first must be 0 or more");
+  return Epochs{count, first};
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
+                     std::chrono::steady_clock::time_point start) {
+  detail::add_batch(sum, step);
+  ++sum.steps;
+  sum.skipped += step.skipped ? 1 : 0;
+  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+TANDEM_ONCE EpochResult mean(EpochResult const& sum) { return detail::mean_of(sum); }
+
+TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch) { detail::add_batch(sum, batch); }
+
+TANDEM_ONCE Evaluation mean(Evaluation const& sum) { return detail::mean_of(sum); }
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// Steps until as much time has gone by as @p every, if @p steps have taken @p seconds: 1 or more,
+/// and no more than twice as many and one, since steps may become slower.
+inline std::int64_t steps_until(double every, std::int64_t steps, double seconds) {
+  auto const most = static_cast<double>(2 * steps + 1);
+  double const wanted = seconds > 0.0 ? every * static_cast<double>(steps) / seconds : most;
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wanted, most)));
+}
+
+/// By numbers of steps, which all processes count alike, and by one process's clock.
+class CheckpointSchedule {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  CheckpointSchedule(Checkpoints const& when, Time now)
+      : every_steps_{when.every_steps}, every_seconds_{when.every_seconds}, last_{now} {}
+
+  /// Whether one is due behind step @p step, whatever the clock says.
+  [[nodiscard]] bool by_steps(std::int64_t step) const {
+    return every_steps_ > 0 && step % every_steps_ == 0 && step != step_;
+  }
+  [[nodiscard]] bool has_clock() const { return every_seconds_ > 0.0; }
+  /// Whether so long has gone by since the last one, or since training could begin.
+  [[nodiscard]] bool by_time(Time now) const {
+    return has_clock() && std::chrono::duration<double>(now - last_).count() >= every_seconds_;
+  }
+  /// Whether this step's is there, or being written.
+  [[nodiscard]] bool has(std::int64_t step) const { return step == step_; }
+
+  void saved(std::int64_t step, Time now) {
+    step_ = step;
+    last_ = now;
+  }
+
+ private:
+  std::int64_t every_steps_;
+  double every_seconds_;
+  std::int64_t step_ = -1;  // of the last one
+  Time last_;
+};
+
+namespace detail {
+
+/// The ranks of a trainer for its CheckpointSaver, whatever the type of its steps is.
+class SavedRanks {
+ public:
+  SavedRanks() = default;
+  SavedRanks(SavedRanks const&) = delete;
+  SavedRanks& operator=(SavedRanks const&) = delete;
+  virtual ~SavedRanks() = default;
+
+  /// Each number becomes its sum over the processes, which all call it with as many.
+  virtual void add_up(std::span<double> numbers) = 0;
+  /// f() with what all processes have, which all call it. @param streams  TrainingPosition::streams
+  virtual void with_model(int streams, int processes, FunctionRef<void(SavedModel const&)> f) = 0;
+  /// WorkerGroup::leave_in_order()
+  virtual void leave_in_order() = 0;
+};
+
+}  // namespace detail
+
+/// Of a trainer; all processes call the same verbs behind the same steps.
+class CheckpointSaver {
+ public:
+  TANDEM_COLD explicit CheckpointSaver(TrainerOptions const& options)
+      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
+    if (options.checkpoints.on_signals) {
+      signals_.emplace();
+    }
+  }
+  CheckpointSaver(CheckpointSaver const&) = delete;
+  CheckpointSaver& operator=(CheckpointSaver const&) = delete;
+  /// Finishes what is being written, and says where it cannot be.
+  ~CheckpointSaver() {
+    writer_.end();
+    look();
+  }
+
+  /// Whether train() is to ask for more than on().
+  [[nodiscard]] bool on() const { return options_.checkpoints.on(); }
+
+  /// Says what has failed since.
+  TANDEM_COLD void look() noexcept {
+    std::exception_ptr const failure = writer_.failure();
+    if (!failure || told_) {
+      return;
+    }
+    told_ = true;
+    try {
+      std::rethrow_exception(failure);
+    } catch (std::exception const& error) {
+      failure_ = error.what();
+      detail::write_to_stderr("tandem: ");
+      detail::write_to_stderr(error.what());
+      detail::write_to_stderr("\n");
+    } catch (...) {
+    }
+  }
+  /// What look() has said since the last call; empty where it had nothing to say. Good until the
+  /// next call.
+  [[nodiscard]] std::string_view take_failure() { return taken_ = std::exchange(failure_, {}); }
+
+  /// Whether obey() is to be called behind step @p step: the same in all processes.
+  [[nodiscard]] bool looks(std::int64_t step) const {
+    if (schedule_.by_steps(step)) {
+      return true;
+    }
+    if (options_.world.processes > 1) {
+      return (schedule_.has_clock() || signals_) && step >= next_look_;
+    }
+    return due_by_time(step) || (signals_ && signals_->any());
+  }
+
+  /// Begins a checkpoint where one is due. @pre no step is queued
+  /// @throws StoppedBySignal  one came, and there is a checkpoint of this step
+  TANDEM_ONCE TANDEM_COLD void obey(detail::SavedRanks& ranks, TrainingPosition const& position);
+
+  /// Begins a checkpoint. @pre no step is queued
+  TANDEM_ONCE TANDEM_COLD void save(detail::SavedRanks& ranks, TrainingPosition position);
+
+  /// Writes one into @p folder now. All processes call it; it is complete when one returns.
+  /// @returns its path
+  TANDEM_ONCE TANDEM_COLD std::string save_in(std::string const& folder, detail::SavedRanks& ranks,
+                                              TrainingPosition position, NonFinite non_finite);
+
+  /// Waits for what is being written.
+  /// @throws what the last checkpoint has failed by, if it has
+  void await() {
+    writer_.join();
+    if (std::exception_ptr const failure = writer_.failure()) {
+      told_ = true;
+      std::rethrow_exception(failure);
+    }
+  }
+
+  /// The step of the newest complete checkpoint in the folder, as process 0 sees it; -1: there is
+  /// none. All processes call it.
+  TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::int64_t newest(detail::SavedRanks& ranks);
+
+  /// The trainer goes on from another step, which is that of the folder's checkpoint, or -1.
+  void loaded(std::int64_t step) {
+    schedule_.saved(step, std::chrono::steady_clock::now());
+    next_look_ = 0;
+  }
+
+ private:
+  /// What processes have to say; each number is added up over them.
+  struct Wishes {
+    double saves = 0.0;
+    std::array<double, detail::watched_signals.size()> came{};
+  };
+
+  // By this process's clock.
+  [[nodiscard]] bool due_by_time(std::int64_t step) const {
+    return !schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now());
+  }
+
+  // The same in all processes, which all call it.
+  TANDEM_ONCE TANDEM_COLD detail::CheckpointPeers peers(detail::SavedRanks& ranks);
+
+  TANDEM_ONCE TANDEM_COLD void agree(detail::SavedRanks& ranks, Wishes& wishes, std::int64_t step);
+
+  // No process ends before the checkpoint is complete: a launcher may end the others then.
+  TANDEM_ONCE [[noreturn]] TANDEM_COLD void stop(detail::SavedRanks& ranks, std::int64_t step,
+                                                 int signal);
+
+  TrainerOptions const& options_;
+  CheckpointSchedule schedule_;
+  std::string failure_;
+  std::string taken_;
+  bool told_ = false;  // of the writer's failure
+  std::optional<detail::SignalWatch> signals_;
+  double run_ = 0.0;  // of several processes: when they first saved, by process 0's clock
+  std::uint64_t saves_ = 0;
+  // Of several processes: behind which step they look next, the same in all.
+  std::int64_t next_look_ = 0;
+  std::int64_t last_look_step_ = 0;
+  CheckpointSchedule::Time last_look_ = std::chrono::steady_clock::now();
+  detail::CheckpointWriter writer_;
+};
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void CheckpointSaver::obey(detail::SavedRanks& ranks,
+                                       TrainingPosition const& position) {
+  Wishes wishes;
+  wishes.saves = due_by_time(position.step) ? 1.0 : 0.0;
+  for (std::size_t i = 0; signals_ && i < wishes.came.size(); ++i) {
+    wishes.came[i] = signals_->came(i) ? 1.0 : 0.0;
+  }
+  if (options_.world.processes > 1 && position.step >= next_look_) {
+    agree(ranks, wishes, position.step);
+  } else if (options_.world.processes > 1) {
+    wishes = {};
+  }
+  auto const came = std::find_if(wishes.came.begin(), wishes.came.end(),
+                                 [](double processes) { return processes > 0.0; });
+  bool const stops = came != wishes.came.end();
+  if (schedule_.by_steps(position.step) || wishes.saves > 0.0 ||
+      (stops && !schedule_.has(position.step))) {
+    save(ranks, position);
+  }
+  if (stops) {
+    signals_->forget();
+    stop(ranks, position.step,
+         detail::watched_signals[static_cast<std::size_t>(came - wishes.came.begin())]);
+  }
+}
+
+TANDEM_ONCE void CheckpointSaver::save(detail::SavedRanks& ranks, TrainingPosition position) {
+  schedule_.saved(position.step, std::chrono::steady_clock::now());
+  writer_.join();
+  look();
+  told_ = false;
+  detail::CheckpointPeers const own = peers(ranks);
+  ranks.with_model(position.streams, own.processes, [&](detail::SavedModel const& model) {
+    writer_.begin(options_.checkpoints.folder,
+                  detail::checkpoint_contents(model, state_names(options_.optimizer), position,
+                                              optimizer_name(options_.optimizer)),
+                  options_.checkpoints.keep, own);
+  });
+}
+
+TANDEM_ONCE std::string CheckpointSaver::save_in(std::string const& folder,
+                                                 detail::SavedRanks& ranks,
+                                                 TrainingPosition position, NonFinite non_finite) {
+  writer_.join();  // which may be writing the checkpoint of the same step into the same folder
+  detail::CheckpointPeers const own = peers(ranks);
+  std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
+  std::exception_ptr failure;
+  ranks.with_model(position.streams, own.processes, [&](detail::SavedModel const& model) {
+    detail::CheckpointContents contents = detail::checkpoint_contents(
+        model, state_names(options_.optimizer), position, optimizer_name(options_.optimizer));
+    detail::take_share(contents, own);
+    try {
+      detail::write_checkpoint_folder(folder, contents, non_finite, own);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  });
+  double failed = failure ? 1.0 : 0.0;
+  if (own.processes > 1) {
+    ranks.add_up(std::span{&failed, 1});
+  }
+  if (failure) {
+    std::rethrow_exception(failure);
+  }
+  if (failed > 0.0) {
+    throw FileError{path,
+                    "another process could not write its share of this checkpoint; its "
+                    "message says why"};
+  }
+  return path;
+}
+
+TANDEM_ONCE std::int64_t CheckpointSaver::newest(detail::SavedRanks& ranks) {
+  writer_.join();
+  double beyond = 0.0;
+  if (options_.world.process == 0) {
+    auto const steps = detail::complete_checkpoints(options_.checkpoints.folder);
+    beyond = steps.empty() ? 0.0 : static_cast<double>(steps.back() + 1);
+  }
+  if (options_.world.processes > 1) {
+    ranks.add_up(std::span{&beyond, 1});
+  }
+  return static_cast<std::int64_t>(beyond) - 1;
+}
+
+TANDEM_ONCE detail::CheckpointPeers CheckpointSaver::peers(detail::SavedRanks& ranks) {
+  detail::CheckpointPeers own{
+      .process = options_.world.process,
+      .processes = options_.world.processes,
+      .run = 0,
+      .timeout = options_.timeout / 2};  // the next save waits, too, and others for it
+  if (own.processes > 1 && run_ == 0.0) {
+    using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
+    if (own.process == 0) {
+      run_ = std::floor(Microseconds{std::chrono::system_clock::now().time_since_epoch()}.count());
+    }
+    ranks.add_up(std::span{&run_, 1});
+  }
+  own.run = static_cast<std::uint64_t>(run_) + ++saves_;
+  return own;
+}
+
+TANDEM_ONCE void CheckpointSaver::agree(detail::SavedRanks& ranks, Wishes& wishes,
+                                        std::int64_t step) {
+  constexpr double every = 0.5;  // seconds
+  auto const now = std::chrono::steady_clock::now();
+  bool const leads = options_.world.process == 0;
+  double const seconds = std::chrono::duration<double>(now - last_look_).count();
+  std::int64_t const steps = step - last_look_step_;
+  std::array<double, 2 + detail::watched_signals.size()> numbers{};
+  numbers[0] = leads ? wishes.saves : 0.0;
+  numbers[1] =
+      leads ? static_cast<double>(steps_until(every, steps > 0 ? steps : 1, seconds)) : 0.0;
+  std::copy(wishes.came.begin(), wishes.came.end(), numbers.begin() + 2);
+  ranks.add_up(std::span<double>{numbers});
+  wishes.saves = numbers[0];
+  std::copy(numbers.begin() + 2, numbers.end(), wishes.came.begin());
+  next_look_ = step + static_cast<std::int64_t>(numbers[1]);
+  last_look_ = now;
+  last_look_step_ = step;
+}
+
+TANDEM_ONCE void CheckpointSaver::stop(detail::SavedRanks& ranks, std::int64_t step, int signal) {
+  writer_.join();
+  look();
+  double failed = writer_.failure() ? 1.0 : 0.0;
+  if (options_.world.processes > 1) {
+    ranks.add_up(std::span{&failed, 1});
+  }
+  std::string const path =
+      detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
+  ranks.leave_in_order();
+  throw StoppedBySignal{
+      signal, std::string{detail::name_of_signal(signal)} + " came, so training ends behind step " +
+                  std::to_string(step) +
+                  (failed > 0.0 ? ", which could not be saved as '" + path +
+                                      "'; started again it goes on from the newest checkpoint"
+                                : ", saved as '" + path + "'; started again it goes on there")};
+}
+
+namespace detail {
+
+TANDEM_ONCE void obey_checkpoints(CheckpointSaver& saver, SavedRanks& ranks,
+                                  TrainingPosition const& position) {
+  saver.obey(ranks, position);
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#endif
+
+// ---- tandem/train/checkpoint/states.hpp
+
+/// @file
+/// The states of Stateful layers for a checkpoint: those of the whole batch, from all ranks and
+/// processes, and back.
+
 // ---- tandem/train/checkpoint/work_kind.hpp
 
 /// @file
@@ -57147,11 +58467,756 @@ TANDEM_ONCE void check_can(GroupState state, WorkKind kind) {
 
 #endif
 
+// ---- tandem/train/over_processes.hpp
+
+/// @file
+/// What each of several processes has a part of: the samples that it reads, whose outputs are its
+/// own, and what all must have: sums over all, and outputs that each makes some of.
+
+namespace tandem {
+
+/// The part of each batch that one of @p processes reads: what its ranks take, where they need no
+/// more of it.
+/// @param in_parts  StepBatches::in_parts
+/// @param workers   lives as long as what is made of the result
+template <class Workers>
+BatchParts parts_to_read(Workers const& workers, bool in_parts, int processes) {
+  if (!in_parts || processes == 1) {
+    return {};
+  }
+  return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
+          &workers};
+}
+
+/// f(), which reads or checks samples. Where these are a part of the batch no other process knows
+/// of an error, and all their ranks fail with it.
+template <class Workers, class F>
+auto with_part(Workers& workers, BatchParts const& parts, F const& f) {
+  try {
+    return f();
+  } catch (std::exception const& error) {
+    if (parts.of != nullptr) {
+      workers.abort(error.what());
+    }
+    throw;
+  }
+}
+
+/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
+template <class Workers, class F>
+void for_own_samples(Workers const& workers, int size, F const& f) {
+  int s = 0;
+  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
+    int const end = s + microbatch_size(size, m, workers.batching());
+    for (; s < end && workers.has_result(m); ++s) {
+      f(s);
+    }
+    s = end;
+  }
+}
+
+/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
+/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
+///
+/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
+template <class Workers, class T>
+void add_over_processes(Workers& workers, std::span<T> numbers) {
+  using RankType = typename Workers::RankType;
+  if (workers.facts().asynchronous) {  // of which there is one process
+    return;
+  }
+  constexpr std::size_t most = std::size_t{1} << 20;
+  for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
+    auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
+    std::vector<double> sums(part.begin(), part.end());
+    workers.run(
+        [&](RankType& rank) {
+          std::vector<double> none(part.size());
+          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
+          rank.add_up(is_first ? std::span{sums} : std::span{none});
+        },
+        WorkKind::computes);
+    std::transform(sums.begin(), sums.end(), part.begin(),
+                   [](double sum) { return static_cast<T>(sum); });
+  }
+}
+
+/// forward(), which makes those of the @p made numbers that are of this process's ranks; then every
+/// process has all. All call it; cost: that of add_over_processes().
+template <class Workers, class Forward>
+void make_in_parts(Workers& workers, int processes, std::initializer_list<std::span<float>> made,
+                   Forward const& forward) {
+  for (std::span<float> const numbers : made) {
+    std::fill(numbers.begin(), processes > 1 ? numbers.end() : numbers.begin(), 0.0F);
+  }
+  forward();
+  for (std::span<float> const numbers : made) {
+    if (processes > 1) {
+      add_over_processes(workers, numbers);
+    }
+  }
+}
+
+}  // namespace tandem
+
+namespace tandem {
+
+/// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
+/// processes call it.
+template <class Workers>
+std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
+                                                       int processes) {
+  using RankType = typename Workers::RankType;
+  std::vector<NamedState<typename Workers::P>> all;
+  if (!workers.facts().stateful || samples == 0) {
+    return all;
+  }
+  all = named_states<typename Workers::P>(workers.facts().network, samples);
+  for (int local = 0; local < workers.size(); ++local) {
+    workers.run_on(
+        local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
+  }
+  for (auto& tensor : all) {
+    if (processes > 1) {
+      add_over_processes(workers, std::span{tensor.value});  // each number is one process's
+    }
+  }
+  return all;
+}
+
+/// Gives the ranks those of a batch of @p samples samples; all others are 0.
+template <class Workers>
+void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
+  using RankType = typename Workers::RankType;
+  if (workers.facts().stateful) {
+    workers.run([&](RankType& rank) {
+      rank.reset_states();
+      if (samples > 0) {
+        rank.put_states(samples, all);
+      }
+    });
+  }
+}
+
+namespace detail {
+
+inline constexpr char const* state_prefix = "state.";
+
+/// Room for those of a file, as @p wanted of no samples names them; none where it has none of them.
+/// @param most  samples
+/// @returns samples
+/// @throws FileError  one is missing, is of another shape, or of more samples than @p most
+template <class P>
+TANDEM_COLD int make_room_for_states(Safetensors const& file, std::string const& path,
+                                     std::vector<NamedState<P>>& wanted, int most) {
+  std::int64_t samples = 0;
+  for (NamedState<P> const& own : wanted) {
+    TensorView const* const found = file.find(own.name);
+    samples = found != nullptr && found->shape.size() == 2 ? found->shape[0] : samples;
+  }
+  for (NamedState<P>& own : wanted) {
+    TensorView const* const found = file.find(own.name);
+    if (samples == 0 && found == nullptr) {
+      continue;
+    }
+    std::vector<std::int64_t> const shape{samples, own.numbers};
+    if (found == nullptr || found->dtype != dtype_of<P> || found->shape != shape) {
+      throw FileError{path, "tensor '" + own.name + "' is missing or no (" +
+                                std::to_string(samples) + ", " + std::to_string(own.numbers) +
+                                ") of this trainer's precision; the file is of another network"};
+    }
+    if (samples > most) {
+      throw FileError{path, "it has the states of " + std::to_string(samples) +
+                                " samples a step, but TrainerOptions::batch is " +
+                                std::to_string(most) + "; train with that batch"};
+    }
+    own.value.resize(static_cast<std::size_t>(samples * own.numbers));
+  }
+  return static_cast<int>(samples);
+}
+
+}  // namespace detail
+
+}  // namespace tandem
+
 // ---- tandem/train/ranks/worker_group.hpp
 
 /// @file
 /// WorkerGroup: the ranks of one process, a thread each, that run steps in lockstep, or those of a
 /// pipeline without a barrier between steps one after another.
+
+// ---- tandem/train/agreement.hpp
+
+/// @file
+/// What several processes must have alike: their options when they make a Trainer, and each call
+/// that they make together.
+///
+/// Each process writes down names and values as text. All send a hash of theirs, and only where two
+/// differ the texts, so that every process can say what differs, and where. The samples of a data
+/// set are not compared, only their number.
+
+// ---- tandem/core/hash.hpp
+
+/// @file
+/// A hash that is the same in every process, on every machine.
+
+namespace tandem::detail {
+
+/// FNV-1a.
+constexpr std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (char const c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  }
+  return hash;
+}
+
+}  // namespace tandem::detail
+
+// ---- tandem/core/type_text.hpp
+
+/// @file
+/// type_text: a type as its user spells it, for messages.
+
+namespace tandem {
+
+namespace detail {
+
+/// T out of @p function, what the compiler calls type_text() of T.
+TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string type_text_of(std::string_view function);
+
+}  // namespace detail
+
+/// "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>": what the compiler calls T, without
+/// this library's namespace. Compilers may differ in what is no template of integers and types.
+template <class T>
+std::string type_text() {
+  return detail::type_text_of(__PRETTY_FUNCTION__);
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string type_text_of(std::string_view function) {
+  // g++: "... type_text() [with T = X; std::string = ...]"; clang, nvcc: "... type_text() [T = X]"
+  std::size_t const begin = function.find("T = ") + 4;
+  std::size_t const alias = function.find("; std::", begin);  // of g++'s only
+  std::size_t const end = alias < function.size() ? alias : function.rfind(']');
+  std::string text{function.substr(begin, end - begin)};
+  constexpr std::string_view ours = "tandem::";
+  for (std::size_t at = text.find(ours); at != std::string::npos; at = text.find(ours, at)) {
+    text.erase(at, ours.size());
+  }
+  for (std::size_t at = text.find("> >"); at != std::string::npos; at = text.find("> >", at)) {
+    text.erase(at + 1, 1);
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+// ---- tandem/train/checkpoint/processes/group.hpp
+
+/// @file
+/// ProcessGroup: what the processes that load one checkpoint do together: they add numbers up, hand
+/// bytes on, and fail with one sentence.
+
+namespace tandem::detail {
+
+/// Behind an interface, so that what is done with it is compiled once, not for each strategy.
+class ProcessGroup {
+ public:
+  explicit ProcessGroup(World const& world)
+      : process_{world.process}, processes_{world.processes} {}
+  ProcessGroup(ProcessGroup const&) = delete;
+  ProcessGroup& operator=(ProcessGroup const&) = delete;
+  virtual ~ProcessGroup() = default;
+
+  [[nodiscard]] int process() const { return process_; }
+  [[nodiscard]] int processes() const { return processes_; }
+
+  /// Each number becomes its sum over the processes, which all call it with as many.
+  virtual void add_up(std::span<double> numbers) = 0;
+
+  /// Whether pass_on() is there.
+  [[nodiscard]] virtual bool passes_on() const = 0;
+  /// The bits of @p numbers become those of process @p from, -1: stay, and go to each of @p to. The
+  /// others call it, too, with as many numbers.
+  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
+
+ private:
+  int process_;
+  int processes_;
+};
+
+/// The processes of a trainer, whose first ranks carry what they hand on.
+/// @tparam Workers  a WorkerGroup, which outlives this
+template <class Workers>
+class WorkersAsProcesses final : public ProcessGroup {
+ public:
+  WorkersAsProcesses(Workers& workers, World const& world)
+      : ProcessGroup{world}, workers_{workers} {}
+
+  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
+  [[nodiscard]] bool passes_on() const override { return workers_.facts().passes_on; }
+  void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
+    using RankType = typename Workers::RankType;
+    std::vector<int> ranks;
+    for (int const process : to) {
+      ranks.push_back(process * workers_.size());
+    }
+    workers_.run_on(
+        0,
+        [&](RankType& rank) {
+          rank.pass_on(numbers, from < 0 ? -1 : from * workers_.size(), ranks);
+        },
+        WorkKind::writes);
+  }
+
+ private:
+  Workers& workers_;
+};
+
+/// The text of the one process that gives one, in all of them.
+/// Cost: a third more than its bytes, all-reduced.
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text);
+
+/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process);
+
+/// Where processes have failed all throw what the first of them did, in the others a FileError of
+/// its words; where none has, nothing happens. All processes call it.
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text) {
+  auto size = static_cast<double>(text.size());
+  group.add_up(std::span{&size, 1});
+  text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
+  constexpr std::size_t each = 6;               // bytes: a whole number that a double holds
+  constexpr std::size_t piece = each << 16;
+  for (std::size_t begin = 0; begin < text.size(); begin += piece) {
+    std::size_t const count = std::min(piece, text.size() - begin);
+    std::vector<double> numbers((count + each - 1) / each);
+    auto const word = [&](std::size_t i) {
+      return std::span{text.data() + begin + i * each, std::min(each, count - i * each)};
+    };
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::uint64_t bytes = 0;
+      std::memcpy(&bytes, word(i).data(), word(i).size());
+      numbers[i] = static_cast<double>(bytes);
+    }
+    group.add_up(numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      auto const bytes = static_cast<std::uint64_t>(numbers[i]);
+      std::memcpy(word(i).data(), &bytes, word(i).size());
+    }
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
+                             int process) {
+  std::string const who = "process " + std::to_string(process) + " could not load it: ";
+  try {
+    std::rethrow_exception(failure);
+  } catch (FileError const& error) {
+    return error.path() + '\0' + std::string{error.what()}.substr(error.path().size() + 4);
+  } catch (std::exception const& error) {
+    return path + '\0' + who + error.what();
+  } catch (...) {
+    return path + '\0' + who + "an error without words";
+  }
+}
+
+TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
+                               std::exception_ptr const& failure) {
+  std::vector<double> failed(static_cast<std::size_t>(group.processes()));
+  failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
+  group.add_up(failed);
+  auto const first = std::find_if(failed.begin(), failed.end(), [](double f) { return f > 0.0; });
+  if (first == failed.end()) {
+    return;
+  }
+  bool const own = first - failed.begin() == group.process();
+  std::string const text =
+      text_of_one(group, own ? told(failure, path, group.process()) : std::string{});
+  try {
+    double nothing = 0.0;
+    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the text
+  } catch (Error const&) {                 // one that knew it has left already
+  }
+  if (own) {
+    std::rethrow_exception(failure);
+  }
+  std::size_t const cut = text.find('\0');
+  throw FileError{text.substr(0, cut), text.substr(cut + 1)};
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+namespace detail {
+
+/// Names and values as text, in an order that is the same in all processes.
+class Statements {
+ public:
+  Statements& add(std::string name, std::string value) {
+    list_.emplace_back(std::move(name), std::move(value));
+    return *this;
+  }
+  /// A number with as many digits as tell it from every other of its type.
+  template <class T>
+  requires std::is_arithmetic_v<T> Statements& add(std::string name, T value) {
+    return add(std::move(name), text_of(value));
+  }
+
+  /// @param prefix  what their names begin with here
+  TANDEM_ONCE Statements& add(std::string const& prefix, Statements const& others);
+
+  template <class T>
+  [[nodiscard]] static std::string text_of(T value) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return value ? "true" : "false";
+    } else {
+      char text[40] = {};
+      return {text, std::to_chars(text, text + sizeof text, value).ptr};
+    }
+  }
+
+  /// All of it, each part behind a 0.
+  TANDEM_ONCE [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<std::pair<std::string, std::string>> list_;
+};
+
+/// Numbers and their names, of a call. They become text only where processes meet, so that a
+/// program of one process compiles no more than this.
+class CallNumbers {
+ public:
+  struct Number {
+    char const* name = nullptr;
+    bool whole = false;
+    std::int64_t integer = 0;
+    double number = 0.0;
+  };
+
+  template <class T>
+  CallNumbers& add(char const* name, T value) {
+    constexpr bool whole = std::is_integral_v<T>;
+    list_[count_++] = {name, whole, static_cast<std::int64_t>(whole ? value : T{}),
+                       static_cast<double>(value)};
+    return *this;
+  }
+  [[nodiscard]] Statements statements() const {
+    Statements all;
+    for (Number const& own : std::span{list_}.first(count_)) {
+      all.add(own.name,
+              own.whole ? Statements::text_of(own.integer) : Statements::text_of(own.number));
+    }
+    return all;
+  }
+
+ private:
+  std::array<Number, 6> list_{};
+  std::size_t count_ = 0;
+};
+
+/// "process 3", "processes 1 and 3", "processes 1, 3 and 12 more"
+TANDEM_ONCE std::string names_of_processes(std::vector<int> const& all);
+
+/// The first name whose value differs in two texts of Statements, and both values; of three empty
+/// strings where none does.
+TANDEM_ONCE std::vector<std::string> first_difference(std::string_view one, std::string_view other);
+
+/// What differs in two processes, as a sentence without its end; "" where all have the same. All
+/// call it.
+///
+/// Cost: an all-reduce of two numbers a process; where they differ, of the texts of two.
+TANDEM_ONCE TANDEM_COLD std::string disagreement(ProcessGroup& group, Statements const& own);
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, Optimizer const& optimizer);
+
+/// A function of the program is not called: its rates are compared when they are taken.
+TANDEM_ONCE void state(Statements& all, std::string const& name, Schedule const& schedule);
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup const& group);
+
+/// All options that several processes must have alike. Left out are those that change no number:
+/// threads, time-outs, how a GPU's work is queued, where and how many checkpoints stay, and after
+/// how many seconds, which process 0 decides.
+TANDEM_ONCE TANDEM_COLD void state(Statements& all, TrainerOptions const& options);
+
+/// @param types  of the network, its body, its input, the strategy, loss, metric and backend
+TANDEM_ONCE TANDEM_COLD Statements statements_of(std::span<std::string const> types,
+                                                 TrainerOptions const& options);
+
+}  // namespace detail
+
+/// All processes of a trainer have the same @p own. All call it; of one process it does nothing.
+/// @param advice  ends the sentence
+/// @throws ContractError  one has something else, in all of them
+template <class Workers>
+TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements const& own,
+                       char const* advice) {
+  if (workers.facts().asynchronous) {  // of which there is one process
+    return;
+  }
+  detail::WorkersAsProcesses<Workers> group{workers, world};
+  if (std::string const text = detail::disagreement(group, own); !text.empty()) {
+    workers.leave_in_order();
+    throw ContractError{text + advice};
+  }
+}
+
+/// All processes make a trainer of the same types and options.
+template <class Net, class... Types, class Workers>
+void agree_on_options(Workers& workers, TrainerOptions const& options) {
+  if (options.world.processes > 1) {
+    std::string const types[] = {type_text<Net>(), type_text<typename Net::body>(),
+                                 type_text<typename Net::input>(), type_text<Types>()...};
+    agree(workers, options.world, detail::statements_of(types, options),
+          "; start one program everywhere and give all processes the same options: what is drawn "
+          "at random let one process draw, and tell the others");
+  }
+}
+
+/// All processes make the same call. @param call  "evaluate()"
+template <class Workers>
+void agree_on_call(Workers& workers, World const& world, char const* call,
+                   detail::CallNumbers const& what = {}) {
+  if (world.processes > 1) {
+    detail::Statements all;
+    all.add("the call of the trainer", call).add(std::string{call} + ": ", what.statements());
+    agree(workers, world, all,
+          "; let all processes make the same calls in the same order, on data sets of one size: "
+          "only printing is for one of them");
+  }
+}
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string Statements::text() const {
+  std::string all;
+  for (auto const& [name, value] : list_) {
+    all.append(1, '\0').append(name).append(1, '\0').append(value);
+  }
+  return all;
+}
+
+TANDEM_ONCE std::string names_of_processes(std::vector<int> const& all) {
+  constexpr std::size_t most = 4;
+  std::size_t const shown = all.size() > most ? most - 2 : all.size();
+  std::string text = all.size() == 1 ? "process " : "processes ";
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + std::to_string(all[i]);
+  }
+  return shown == all.size() ? text : text + " and " + std::to_string(all.size() - shown) + " more";
+}
+
+TANDEM_ONCE std::vector<std::string> first_difference(std::string_view one,
+                                                      std::string_view other) {
+  auto const next = [](std::string_view& text) {
+    if (text.empty()) {
+      return std::string{};
+    }
+    std::size_t const end = text.find('\0', 1);
+    std::string part{text.substr(1, end == text.npos ? end : end - 1)};
+    text.remove_prefix(end == text.npos ? text.size() : end);
+    return part;
+  };
+  while (!one.empty() || !other.empty()) {
+    std::string const name = next(one);
+    std::string const of_one = next(one);
+    std::string const other_name = next(other);
+    std::string const of_other = next(other);
+    if (name != other_name || of_one != of_other) {
+      return {name.empty() ? other_name : name, of_one, of_other};
+    }
+  }
+  return {"", "", ""};
+}
+
+TANDEM_ONCE std::string disagreement(ProcessGroup& group, Statements const& own) {
+  auto const processes = static_cast<std::size_t>(group.processes());
+  auto const here = static_cast<std::size_t>(group.process());
+  std::string const text = own.text();
+  std::uint64_t const hash = hash_of(text);
+  std::vector<double> hashes(2 * processes);  // in halves, which a double holds
+  hashes[2 * here] = static_cast<double>(hash >> 32U);
+  hashes[2 * here + 1] = static_cast<double>(hash & 0xFFFFFFFFU);
+  group.add_up(hashes);
+  auto const alike = [&](std::size_t p, std::size_t q) {
+    return hashes[2 * p] == hashes[2 * q] && hashes[2 * p + 1] == hashes[2 * q + 1];
+  };
+  std::size_t other = 1;
+  while (other < processes && alike(0, other)) {
+    ++other;
+  }
+  if (other >= processes) {
+    return {};
+  }
+  std::string const first = text_of_one(group, here == 0 ? text : std::string{});
+  std::string const second = text_of_one(group, here == other ? text : std::string{});
+  try {
+    double nothing = 0.0;
+    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the texts
+  } catch (Error const&) {                 // one that knew it has left already
+  }
+  std::vector<int> of_first;
+  std::vector<int> of_other;
+  for (std::size_t p = 0; p < processes; ++p) {
+    if (alike(0, p) || alike(other, p)) {
+      (alike(0, p) ? of_first : of_other).push_back(static_cast<int>(p));
+    }
+  }
+  std::vector<std::string> const found = first_difference(first, second);
+  return found[0] + " is " + found[1] + " in " + names_of_processes(of_first) + ", but " +
+         found[2] + " in " + names_of_processes(of_other);
+}
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, Optimizer const& optimizer) {
+  all.add(name, optimizer_name(optimizer));
+  std::visit(
+      [&](auto const& o) {
+        using O = std::decay_t<decltype(o)>;
+        all.add(name + ".learning_rate", o.learning_rate);
+        all.add(name + ".weight_decay", o.weight_decay);
+        if constexpr (std::is_same_v<O, Sgd>) {
+          all.add(name + ".momentum", o.momentum).add(name + ".nesterov", o.nesterov);
+        } else if constexpr (!std::is_same_v<O, OwnOptimizer>) {
+          all.add(name + ".beta1", o.beta1).add(name + ".beta2", o.beta2);
+          all.add(name + ".epsilon", o.epsilon);
+        }
+      },
+      optimizer);
+}
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, Schedule const& schedule) {
+  static constexpr char const* names[] = {"Constant", "StepDecay",  "Cosine",  "Polynomial",
+                                          "OneCycle", "a function", "Halvings"};
+  all.add(name, names[schedule.after.index()]);
+  std::visit(
+      [&](auto const& s) {
+        if constexpr (requires { s.steps; }) {
+          all.add(name + ".steps", s.steps);
+        }
+        if constexpr (requires { s.begin; }) {
+          all.add(name + ".begin", s.begin);
+        }
+        if constexpr (requires { s.every; }) {
+          all.add(name + ".every", s.every);
+        }
+        if constexpr (requires { s.most; }) {
+          all.add(name + ".most", s.most);
+        }
+        if constexpr (requires { s.factor; }) {
+          all.add(name + ".factor", s.factor);
+        }
+        if constexpr (requires { s.power; }) {
+          all.add(name + ".power", s.power);
+        }
+        if constexpr (requires { s.rise; }) {
+          all.add(name + ".rise", s.rise).add(name + ".start", s.start);
+        }
+        if constexpr (requires { s.final; }) {
+          all.add(name + ".final", s.final);
+        }
+      },
+      schedule.after);
+  all.add(name + ".warm_up", schedule.warm_up.steps);
+  all.add(name + ".warm_up.start", schedule.warm_up.start);
+}
+
+TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup const& group) {
+  all.add(name + ".pattern", "'" + group.pattern + "'");
+  all.add(name + ".learning_rate_scale", group.learning_rate_scale);
+  all.add(name + ".weight_decay",
+          group.weight_decay ? Statements::text_of(*group.weight_decay) : "the optimizer's");
+  all.add(name + ".frozen", group.frozen).add(name + ".below_axes", group.below_axes);
+  all.add(name + ".clip_norm", group.clip_norm).add(name + ".clip_value", group.clip_value);
+  all.add(name + ".gradient_scale", group.gradient_scale);
+}
+
+TANDEM_ONCE void state(Statements& all, TrainerOptions const& options) {
+  auto const own = [](char const* name) { return std::string{"TrainerOptions::"} + name; };
+  all.add(own("batch"), options.batch);
+  state(all, own("optimizer"), options.optimizer);
+  state(all, own("schedule"), options.schedule);
+  all.add(own("clip_norm"), options.clip_norm).add(own("clip_value"), options.clip_value);
+  LossScaling const scaling = options.loss_scaling.value_or(LossScaling::off());
+  all.add(own("loss_scaling.initial"), scaling.initial);
+  all.add(own("loss_scaling.growth"), scaling.growth);
+  all.add(own("loss_scaling.backoff"), scaling.backoff);
+  all.add(own("loss_scaling.every"), scaling.every);
+  all.add("the number of TrainerOptions::groups", options.groups.size());
+  for (std::size_t g = 0; g < options.groups.size(); ++g) {
+    state(all, own("groups[") + std::to_string(g) + "]", options.groups[g]);
+  }
+  all.add(own("average.decay"), options.average.decay);
+  all.add(own("average.pattern"), "'" + options.average.pattern + "'");
+  all.add(own("seed"), options.seed).add(own("shuffle"), options.shuffle);
+  all.add(own("drop_last"), options.drop_last).add(own("microbatches"), options.microbatches);
+  std::string rows;
+  for (auto const& row : options.rows) {
+    for (Action const action : row) {
+      rows += to_string(action) + " ";
+    }
+    rows += "\n";
+  }
+  all.add(own("rows"), std::to_string(options.rows.size()) + " rows with the hash " +
+                           std::to_string(hash_of(rows)));
+  Checkpoints const& checkpoints = options.checkpoints;
+  all.add(own("checkpoints"), checkpoints.on() ? "given" : "not given");
+  all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
+  all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
+  all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
+}
+
+TANDEM_ONCE Statements statements_of(std::span<std::string const> types,
+                                     TrainerOptions const& options) {
+  static constexpr char const* names[] = {"the strategy", "the loss", "the metric", "the backend"};
+  Statements all;
+  all.add("the version of tandem, as TANDEM_VERSION says it,", TANDEM_VERSION);
+  all.add("the network",
+          types[0] + " with the hash " + std::to_string(hash_of(types[1] + types[2])));
+  for (std::size_t i = 0; i < std::size(names); ++i) {
+    all.add(names[i], types[3 + i]);
+  }
+  state(all, options);
+  return all;
+}
+
+TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements const& others) {
+  for (auto const& [name, value] : others.list_) {
+    add(prefix + name, value);
+  }
+  return *this;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/checkpoint/elsewhere.hpp
 
@@ -57184,12 +59249,12 @@ struct ProgramFacts {
   int steps_in_flight = 1;  ///< that may be queued before the result of the first is collected
   bool several_ranks = false;
   bool stateful = false;        ///< steps hand states on, sample by sample
-  bool asynchronous = false;    ///< an AsynchronousRank: ranks do nothing together but train
+  bool asynchronous = false;    ///< ranks do nothing together but train
   bool streams = false;         ///< the ranks run without a barrier between steps
   bool has_pieces = false;      ///< ranks have parts of states, gradients or parameters
   bool cuts_weights = false;    ///< of parameters, too
   bool two_models = false;      ///< that may differ, under names of their own
-  bool passes_on = false;       ///< the ranks' communicators send doubles
+  bool passes_on = false;       ///< there may be several processes, and communicators send doubles
   bool captured_beside = true;  ///< they can be recorded while others of the process work
 
   /// The rank that has the result of a microbatch, counted over all replicas.
@@ -57444,8 +59509,8 @@ struct InputsFit {
 /// @param data    a dataset's
 /// @param wanted  what a network takes, and its loss wants
 /// @throws ContractError  they are not the same
-TANDEM_ONCE void check_samples(SampleShapes const& data, SampleShapes const& wanted,
-                               Shape const& output);
+TANDEM_ONCE TANDEM_COLD void check_samples(SampleShapes const& data, SampleShapes const& wanted,
+                                           Shape const& output);
 
 /// What a batch of sequences is besides its numbers.
 struct Sequences {
@@ -57696,6 +59761,8 @@ namespace tandem {
 ///           ranks with work do not return after another process has failed it ends this one.
 /// begin_work(): where it has it, that the ranks here begin what the ranks of all processes do
 ///           together, so that each process begins as many; by the same thread.
+/// one_process: where it has it and it is true, a world of several processes is refused, and a
+///           program has no code for one.
 /// Communicator: its streams are those of the backend's device. It sums the losses of all ranks,
 ///           which are doubles; what else a strategy asks of it is in
 ///           engine/links/concepts.hpp.
@@ -57714,6 +59781,11 @@ concept RankTransport = Complete<T> && std::constructible_from<T, TransportOptio
   { transport.progress(rank) } -> std::same_as<std::atomic<std::uint64_t>*>;
   transport.abort(rank, reason);
   transport.poll(rank, waited);
+};
+
+template <class T>
+inline constexpr bool in_one_process = requires {
+  requires T::one_process;
 };
 
 }  // namespace tandem
@@ -57835,7 +59907,7 @@ class Patience {
 };
 
 /// "10 s" or "1500 ms"
-TANDEM_ONCE std::string to_string(std::chrono::milliseconds time);
+TANDEM_ONCE TANDEM_COLD std::string to_string(std::chrono::milliseconds time);
 
 }  // namespace tandem::detail
 
@@ -57996,7 +60068,7 @@ namespace tandem {
 class ProgressWords {
  public:
   /// @param transport  outlives this
-  TANDEM_ONCE explicit ProgressWords(GroupTransport& transport);
+  TANDEM_ONCE TANDEM_COLD explicit ProgressWords(GroupTransport& transport);
 
   ProgressWords(ProgressWords const&) = delete;
   ProgressWords& operator=(ProgressWords const&) = delete;
@@ -58218,7 +60290,7 @@ TANDEM_ONCE RankThreads::RankThreads(int ranks, OnError on_error, int first_rank
   workers_.reserve(static_cast<std::size_t>(ranks));
   try {
     for (int rank = 0; rank < ranks; ++rank) {
-      workers_.emplace_back([this, rank] { serve(rank); });
+      workers_.push_back(std::thread{[this, rank] { serve(rank); }});
     }
   } catch (std::system_error const& error) {
     auto const made = std::to_string(workers_.size());
@@ -58503,10 +60575,13 @@ class WorkerGroup {
   using RankType = RankInterface<Batch>;
   /// Makes the rank of these options.
   using MakeRank = std::unique_ptr<RankType> (*)(GroupTransport&, Mesh const&, RankOptions const&);
+  /// Compares a call, and its numbers, with those of the other processes.
+  using Meet = void (*)(WorkerGroup&, World const&, char const* call, detail::CallNumbers const&);
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
+  /// @param compare  null: the transport has one process
   TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                          std::unique_ptr<GroupTransport> transport, MakeRank make);
+                          std::unique_ptr<GroupTransport> transport, MakeRank make, Meet compare);
 
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
@@ -58531,7 +60606,7 @@ class WorkerGroup {
   /// Empties a pipeline that stays filled between steps: all updates of queued steps are done.
   /// @throws RankError      a rank has failed meanwhile
   /// @throws NonFiniteLoss  or has met a gradient that is not finite
-  void drain();
+  TANDEM_NOINLINE void drain();
 
   /// The same where nobody can be told of an error.
   void try_drain() noexcept {
@@ -58607,6 +60682,18 @@ class WorkerGroup {
   /// A parameter of the network.
   [[nodiscard]] std::string name_of(int parameter) const {
     return parameter_name(facts_.network, parameter);
+  }
+
+  /// All processes make this call: what they differ in is said before it begins.
+  void meet(World const& world, char const* call, detail::CallNumbers const& what) {
+    if (meet_ != nullptr) {
+      meet_(*this, world, call, what);
+    }
+  }
+  /// A Meet of several processes.
+  TANDEM_COLD static void agree(WorkerGroup& own, World const& world, char const* call,
+                                detail::CallNumbers const& what) {
+    agree_on_call(own, world, call, what);
   }
 
   /// What all processes are about to throw is no failure of one of them, which a transport would
@@ -58685,6 +60772,7 @@ class WorkerGroup {
   }
 
   ProgramFacts const& facts_;
+  Meet meet_;
   StallLimit limit_;
   Batching batching_;
   Mesh mesh_;
@@ -58707,8 +60795,10 @@ class WorkerGroup {
 
 template <class BatchType>
 WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                                    std::unique_ptr<GroupTransport> transport, MakeRank make)
+                                    std::unique_ptr<GroupTransport> transport, MakeRank make,
+                                    Meet compare)
     : facts_{group.facts},
+      meet_{compare},
       limit_{group.limit},
       batching_{group.batching},
       mesh_{group.mesh},
@@ -58723,7 +60813,7 @@ WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const
     stream_.emplace(ranks_, group.stream);
   }
   AtWork const at_work{transport_};
-  auto const begin = [&](int local) {
+  auto const begin = [&](int local) TANDEM_COLD {
     RankOptions own = options;
     own.rank = first_rank_ + local;
     own.device.ordinal = transport_.device_of(local);
@@ -58890,7 +60980,7 @@ class Replicas {
 
   /// Of replica number @p local of this process, in the network's order, and of its model @p copy.
   /// Where it has none whole: of the first of all. @pre fetch() has been called since it changed
-  [[nodiscard]] std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
+  [[nodiscard]] TANDEM_COLD std::vector<NamedParameter<T>> of(int local, int copy = 0) const {
     auto& others = workers_.elsewhere();
     // The replica's devices, of which those of this process are numbered by its ranks.
     MeshGroup const ranks = workers_.mesh().group(others.needed() ? 0 : local, Axis::model);
@@ -58919,7 +61009,7 @@ class Replicas {
   }
 
   /// Of every rank.
-  [[nodiscard]] std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
+  [[nodiscard]] TANDEM_COLD std::vector<std::vector<NamedParameter<T>>> of_ranks() const {
     std::vector<std::vector<NamedParameter<T>>> list;
     for (int local = 0; local < workers_.size(); ++local) {
       list.push_back(has_two() ? with_prefix(of_rank(local)) : of_rank(local));
@@ -59011,6 +61101,27 @@ class Replicas {
   }
 
   Workers& workers_;
+};
+
+/// @tparam Batch  StepBatch
+template <class Batch>
+class SavedWorkers final : public detail::SavedRanks {
+ public:
+  /// @param workers  outlives this
+  explicit SavedWorkers(WorkerGroup<Batch>& workers) : workers_{workers} {}
+
+  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
+  TANDEM_COLD void with_model(int streams, int processes,
+                              FunctionRef<void(detail::SavedModel const&)> f) override {
+    auto const states = states_of(workers_, streams, processes);
+    Replicas<Batch> const replicas{workers_};
+    replicas.fetch();
+    f(detail::saved_model(replicas.whole(), states, streams));
+  }
+  void leave_in_order() override { workers_.leave_in_order(); }
+
+ private:
+  WorkerGroup<Batch>& workers_;
 };
 
 }  // namespace tandem
@@ -59259,53 +61370,6 @@ TANDEM_ONCE bool is_first_to_say([[maybe_unused]] std::string_view sentence) {
 #else
   return true;
 #endif
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-// ---- tandem/core/type_text.hpp
-
-/// @file
-/// type_text: a type as its user spells it, for messages.
-
-namespace tandem {
-
-namespace detail {
-
-/// T out of @p function, what the compiler calls type_text() of T.
-TANDEM_ONCE [[nodiscard]] TANDEM_COLD std::string type_text_of(std::string_view function);
-
-}  // namespace detail
-
-/// "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>": what the compiler calls T, without
-/// this library's namespace. Compilers may differ in what is no template of integers and types.
-template <class T>
-std::string type_text() {
-  return detail::type_text_of(__PRETTY_FUNCTION__);
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string type_text_of(std::string_view function) {
-  // g++: "... type_text() [with T = X; std::string = ...]"; clang, nvcc: "... type_text() [T = X]"
-  std::size_t const begin = function.find("T = ") + 4;
-  std::size_t const alias = function.find("; std::", begin);  // of g++'s only
-  std::size_t const end = alias < function.size() ? alias : function.rfind(']');
-  std::string text{function.substr(begin, end - begin)};
-  constexpr std::string_view ours = "tandem::";
-  for (std::size_t at = text.find(ours); at != std::string::npos; at = text.find(ours, at)) {
-    text.erase(at, ours.size());
-  }
-  for (std::size_t at = text.find("> >"); at != std::string::npos; at = text.find("> >", at)) {
-    text.erase(at + 1, 1);
-  }
-  return text;
 }
 
 }  // namespace tandem::detail
@@ -59606,116 +61670,6 @@ struct StrategiesOf<S> {
 
 }  // namespace tandem
 
-// ---- tandem/train/checkpoint/signals.hpp
-
-/// @file
-/// SignalWatch: signals that ask a process to end, noted for train() to save first;
-/// StoppedBySignal, what it throws then.
-///
-/// Slurm and other schedulers send SIGTERM, or what was asked for (SIGUSR1), before a job's time is
-/// over; Ctrl-C sends SIGINT. A handler is the process's, and so are the variables here: it writes
-/// nothing else.
-
-namespace tandem {
-
-/// train() has ended since a signal came, with a checkpoint behind its last step; thrown in all
-/// processes. The program returns exit_status(); run() does so by itself.
-class StoppedBySignal : public Error {
- public:
-  StoppedBySignal(int signal, std::string const& text) : Error{text}, signal_{signal} {}
-
-  [[nodiscard]] int signal() const noexcept { return signal_; }
-  /// ExitCode::start_again, 75; after SIGINT ExitCode::interrupted, 130.
-  [[nodiscard]] int exit_status() const noexcept {
-    return static_cast<int>(signal_ == SIGINT ? ExitCode::interrupted : ExitCode::start_again);
-  }
-
- private:
-  int signal_;
-};
-
-namespace detail {
-
-/// In the order in which one is taken of several.
-inline constexpr std::array<int, 3> watched_signals{SIGTERM, SIGUSR1, SIGINT};
-
-inline char const* name_of_signal(int signal) {
-  return signal == SIGTERM ? "SIGTERM" : signal == SIGUSR1 ? "SIGUSR1" : "SIGINT";
-}
-
-struct SignalNotes {
-  std::array<std::atomic<unsigned>, watched_signals.size()> came{};  ///< how often
-  std::mutex mutex;                                                  ///< of what follows
-  int watches = 0;
-  std::array<struct ::sigaction, watched_signals.size()> before{};
-};
-inline SignalNotes signal_notes;
-static_assert(std::atomic<unsigned>::is_always_lock_free);
-
-inline void note_signal(int signal) {
-  for (std::size_t i = 0; i < watched_signals.size(); ++i) {
-    if (watched_signals[i] == signal) {
-      signal_notes.came[i].fetch_add(1, std::memory_order_relaxed);
-    }
-  }
-}
-
-/// While there is one of these, the signals are noted; behind the last one they do what they did
-/// before. A second SIGINT ends the process in any case, and one that was ignored stays so.
-class SignalWatch {
- public:
-  SignalWatch() {
-    std::lock_guard const lock{signal_notes.mutex};
-    if (signal_notes.watches++ == 0) {
-      for (std::size_t i = 0; i < watched_signals.size(); ++i) {
-        struct ::sigaction action {};
-        action.sa_handler = note_signal;
-        action.sa_flags = SA_RESTART;
-        if (watched_signals[i] == SIGINT) {
-          action.sa_flags = static_cast<int>(static_cast<unsigned>(SA_RESTART) | SA_RESETHAND);
-        }
-        static_cast<void>(::sigaction(watched_signals[i], nullptr, &signal_notes.before[i]));
-        if (signal_notes.before[i].sa_handler != SIG_IGN) {
-          static_cast<void>(::sigaction(watched_signals[i], &action, nullptr));
-        }
-      }
-    }
-    for (std::size_t i = 0; i < seen_.size(); ++i) {
-      seen_[i] = signal_notes.came[i].load(std::memory_order_relaxed);
-    }
-  }
-  SignalWatch(SignalWatch const&) = delete;
-  SignalWatch& operator=(SignalWatch const&) = delete;
-  ~SignalWatch() {
-    std::lock_guard const lock{signal_notes.mutex};
-    if (--signal_notes.watches == 0) {
-      for (std::size_t i = 0; i < watched_signals.size(); ++i) {
-        static_cast<void>(::sigaction(watched_signals[i], &signal_notes.before[i], nullptr));
-      }
-    }
-  }
-
-  /// Whether signal number @p i of watched_signals has come since this began, or since forget().
-  [[nodiscard]] bool came(std::size_t i) const {
-    return signal_notes.came[i].load(std::memory_order_relaxed) != seen_[i];
-  }
-  [[nodiscard]] bool any() const { return came(0) || came(1) || came(2); }
-
-  /// What has come was obeyed.
-  void forget() {
-    for (std::size_t i = 0; i < seen_.size(); ++i) {
-      seen_[i] = signal_notes.came[i].load(std::memory_order_relaxed);
-    }
-  }
-
- private:
-  std::array<unsigned, watched_signals.size()> seen_{};
-};
-
-}  // namespace detail
-
-}  // namespace tandem
-
 // ---- tandem/train/options/devices_there.hpp
 
 /// @file
@@ -59746,9 +61700,9 @@ namespace tandem {
 /// "sample 3 of the batch is inf or nan at element 5", or its target is; "" where all is finite.
 /// @param of  what the sample is counted in
 template <class In, class Target>
-std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::int64_t sample,
-                       char const* of) {
-  auto const text = [&](auto numbers, char const* what) -> std::string {
+TANDEM_COLD std::string bad_sample(std::span<In const> x, std::span<Target const> y,
+                                   std::int64_t sample, char const* of) {
+  auto const text = [&](auto numbers, char const* what) TANDEM_COLD -> std::string {
     if constexpr (std::floating_point<typename decltype(numbers)::value_type>) {
       auto const bad =
           std::ranges::find_if(numbers, [](auto number) { return !is_finite(double{number}); });
@@ -59765,7 +61719,8 @@ std::string bad_sample(std::span<In const> x, std::span<Target const> y, std::in
 
 /// The same of the first of @p samples that is so.
 template <class In, class Target>
-std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std::size_t samples) {
+TANDEM_COLD std::string bad_sample_of(std::span<In const> x, std::span<Target const> y,
+                                      std::size_t samples) {
   std::string found;
   for (std::size_t s = 0; s < samples && found.empty(); ++s) {
     auto const part = [&](auto all) {
@@ -59780,7 +61735,8 @@ std::string bad_sample_of(std::span<In const> x, std::span<Target const> y, std:
 /// more, and named by their index in the dataset; "" where that fails.
 /// Cost: the order of the samples and one batch's reads; only once a loss has not been finite.
 template <class In, class Target>
-std::string bad_sample_of(SampleSource<In, Target> const& data, LoaderOptions const& options) {
+TANDEM_COLD std::string bad_sample_of(SampleSource<In, Target> const& data,
+                                      LoaderOptions const& options) {
   if constexpr (std::floating_point<In> || std::floating_point<Target>) {
     try {
       EpochOrder const order = data.order(options);
@@ -60015,98 +61971,6 @@ TANDEM_ONCE std::size_t Confusion::place(int truth, int predicted) const {
 
 /// @file
 /// How a trainer fills a Confusion: batch by batch, each process the samples whose outputs it has.
-
-// ---- tandem/train/over_processes.hpp
-
-/// @file
-/// What each of several processes has a part of: the samples that it reads, whose outputs are its
-/// own, and what all must have: sums over all, and outputs that each makes some of.
-
-namespace tandem {
-
-/// The part of each batch that one of @p processes reads: what its ranks take, where they need no
-/// more of it.
-/// @param in_parts  StepBatches::in_parts
-/// @param workers   lives as long as what is made of the result
-template <class Workers>
-BatchParts parts_to_read(Workers const& workers, bool in_parts, int processes) {
-  if (!in_parts || processes == 1) {
-    return {};
-  }
-  return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
-          &workers};
-}
-
-/// f(), which reads or checks samples. Where these are a part of the batch no other process knows
-/// of an error, and all their ranks fail with it.
-template <class Workers, class F>
-auto with_part(Workers& workers, BatchParts const& parts, F const& f) {
-  try {
-    return f();
-  } catch (std::exception const& error) {
-    if (parts.of != nullptr) {
-      workers.abort(error.what());
-    }
-    throw;
-  }
-}
-
-/// f(sample) for those of a batch of @p size whose outputs this process has, in order.
-template <class Workers, class F>
-void for_own_samples(Workers const& workers, int size, F const& f) {
-  int s = 0;
-  for (int m = 0; m < workers.batching().all_microbatches(); ++m) {
-    int const end = s + microbatch_size(size, m, workers.batching());
-    for (; s < end && workers.has_result(m); ++s) {
-      f(s);
-    }
-    s = end;
-  }
-}
-
-/// Each number becomes the sum over the processes, which all call it with as many. The sum is in
-/// double: exact of whole numbers below 2^53, and where all processes but one have 0.
-///
-/// Cost: one all-reduce of all ranks for each 2^20 numbers, and memory for them in double.
-template <class Workers, class T>
-void add_over_processes(Workers& workers, std::span<T> numbers) {
-  using RankType = typename Workers::RankType;
-  if (workers.facts().asynchronous) {  // of which there is one process
-    return;
-  }
-  constexpr std::size_t most = std::size_t{1} << 20;
-  for (std::size_t begin = 0; begin < numbers.size(); begin += most) {
-    auto const part = numbers.subspan(begin, std::min(most, numbers.size() - begin));
-    std::vector<double> sums(part.begin(), part.end());
-    workers.run(
-        [&](RankType& rank) {
-          std::vector<double> none(part.size());
-          bool const is_first = &rank == &workers.rank(0);  // its numbers are the process's
-          rank.add_up(is_first ? std::span{sums} : std::span{none});
-        },
-        WorkKind::computes);
-    std::transform(sums.begin(), sums.end(), part.begin(),
-                   [](double sum) { return static_cast<T>(sum); });
-  }
-}
-
-/// forward(), which makes those of the @p made numbers that are of this process's ranks; then every
-/// process has all. All call it; cost: that of add_over_processes().
-template <class Workers, class Forward>
-void make_in_parts(Workers& workers, int processes, std::initializer_list<std::span<float>> made,
-                   Forward const& forward) {
-  for (std::span<float> const numbers : made) {
-    std::fill(numbers.begin(), processes > 1 ? numbers.end() : numbers.begin(), 0.0F);
-  }
-  forward();
-  for (std::span<float> const numbers : made) {
-    if (processes > 1) {
-      add_over_processes(workers, numbers);
-    }
-  }
-}
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -61073,465 +62937,6 @@ TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptio
 /// @file
 /// What an asynchronous pipeline asks of its backend and of a trainer's options.
 
-// ---- tandem/train/options/options.hpp
-
-/// @file
-/// TrainerOptions: everything about training that does not change types; and what it gives back.
-
-// ---- tandem/optim/schedule.hpp
-
-/// @file
-/// Learning-rate schedules: functions of the step that give a factor of the learning rate.
-///
-/// In steps, not epochs, so that a schedule depends on nothing but the step and resumes exactly.
-
-namespace tandem {
-
-/// Always 1.
-struct Constant {
-  [[nodiscard]] static constexpr double at(std::int64_t) { return 1.0; }
-};
-
-/// factor^floor(step / every).
-struct StepDecay {
-  std::int64_t every = 1;
-  double factor = 0.1;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(every >= 1, "StepDecay: `every` must be 1 or more");
-    return std::pow(factor, static_cast<double>(step / every));
-  }
-};
-
-/// 1 for `begin` steps, then `factor`, and once more `factor` after each further `every` steps, at
-/// most `most` times.
-///
-/// GNMT's, over S steps with a warm-up of 200: {.begin = S * 2 / 3 - 200, .every = S / 12}.
-/// Source: NVIDIA, DeepLearningExamples, PyTorch/Translation/GNMT, lr_scheduler.py
-struct Halvings {
-  std::int64_t begin = 0;
-  std::int64_t every = 1;
-  int most = 4;
-  double factor = 0.5;
-  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
-};
-
-/// final + (1 - final) (1 + cos(π step / steps)) / 2, and `final` after `steps`.
-/// Source: Loshchilov, Hutter, arXiv:1608.03983, without restarts.
-struct Cosine {
-  std::int64_t steps = 1;
-  double final = 0.0;
-  [[nodiscard]] double at(std::int64_t step) const {
-    expects(steps >= 1, "Cosine: `steps` must be 1 or more");
-    double const part = step < steps ? static_cast<double>(step) / static_cast<double>(steps) : 1.0;
-    return final + (1.0 - final) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// final + (1 - final) (1 - step / steps)^power, and `final` after `steps`; power 1 is a straight
-/// line.
-struct Polynomial {
-  std::int64_t steps = 1;
-  double power = 1.0;
-  double final = 0.0;
-  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
-};
-
-/// One cycle: from `start` to 1 in the first `rise` of the steps, then down to `final`, both along
-/// half a cosine; `final` after `steps`. The learning rate is the largest. The momentum stays.
-/// Source: Smith, Topin, arXiv:1708.07120, with the phases and values of PyTorch's OneCycleLR.
-struct OneCycle {
-  std::int64_t steps = 1;
-  double rise = 0.3;
-  double start = 1.0 / 25.0;
-  double final = 1.0 / 250'000.0;
-  TANDEM_ONCE [[nodiscard]] double at(std::int64_t step) const;
-
- private:
-  static double between(double from, double to, double part) {
-    return to + (from - to) * 0.5 * (1.0 + std::cos(std::numbers::pi * part));
-  }
-};
-
-/// Any function of the step, held by pointer and shared by copies.
-class OwnSchedule {
- public:
-  template <class F>
-  explicit OwnSchedule(F function) : function_{std::make_shared<Held<F>>(std::move(function))} {}
-  [[nodiscard]] double at(std::int64_t step) const { return function_->at(step); }
-
- private:
-  struct Any {
-    virtual ~Any() = default;
-    [[nodiscard]] virtual double at(std::int64_t step) const = 0;
-  };
-  template <class F>
-  struct Held final : Any {
-    explicit Held(F&& f) : function{std::move(f)} {}
-    [[nodiscard]] double at(std::int64_t step) const override {
-      return static_cast<double>(function(step));
-    }
-    F function;
-  };
-
-  std::shared_ptr<Any const> function_;
-};
-
-/// A warm-up that multiplies by the same number from step to step, from `start` on: the factor of
-/// step t is start^((steps - t) / steps), GNMT's, where a linear one has (t + 1) / steps.
-struct ExponentialWarmUp {
-  std::int64_t steps = 200;
-  double start = 0.01;
-};
-
-/// The warm-up of a Schedule: a number of steps, linear, or an ExponentialWarmUp.
-struct WarmUp {
-  std::int64_t steps = 0;
-  double start = 0.0;  ///< of an exponential one, above 0
-
-  template <std::integral I>  // not of a float, which would be cut off
-  constexpr WarmUp(I linear) : steps{static_cast<std::int64_t>(linear)} {}
-  constexpr WarmUp(ExponentialWarmUp exponential)
-      : steps{exponential.steps}, start{exponential.start} {
-    expects(start > 0.0 && start <= 1.0,
-            "ExponentialWarmUp: `start` must be above 0 and at most 1; a linear warm-up, which "
-            "begins at 0, is a number of steps");
-  }
-
-  /// The factor of step @p step.
-  /// @pre 0 <= step < steps
-  [[nodiscard]] double at(std::int64_t step) const {
-    auto const all = static_cast<double>(steps);
-    return start > 0.0 ? std::pow(start, static_cast<double>(steps - step) / all)
-                       : static_cast<double>(step + 1) / all;
-  }
-};
-
-/// A schedule after a warm-up, linear if it is a number of steps: (step + 1) / warm_up for the
-/// first `warm_up` steps, then the schedule counted from there: a Constant, StepDecay, Halvings,
-/// Cosine, Polynomial or OneCycle, or any function of the step,
-/// `[](std::int64_t step) { return 1.0 / (1 + step); }`. It is called on the thread that trains,
-/// for each step once or more; training resumes exactly where it depends on nothing else.
-struct Schedule {
-  std::variant<Constant, StepDecay, Cosine, Polynomial, OneCycle, OwnSchedule, Halvings> after{};
-  WarmUp warm_up = 0;
-
-  Schedule() = default;
-  template <class S>
-    requires std::same_as<S, Constant> || std::same_as<S, StepDecay> || std::same_as<S, Cosine> ||
-        std::same_as<S, Polynomial> || std::same_as<S, OneCycle> || std::same_as<S, Halvings>
-        Schedule(S schedule, WarmUp warm = 0) : after{schedule}, warm_up{warm} {}
-    template <class F>
-      requires std::is_invocable_r_v<double, F const&, std::int64_t> Schedule(F function,
-                                                                              WarmUp warm = 0)
-          : after{OwnSchedule{std::move(function)}}, warm_up{warm} {}
-
-      /// The factor for step @p step, counted from 0.
-      TANDEM_ONCE [[nodiscard]] double factor(std::int64_t step) const;
-
-      /// Steps after which the factor stays as it is; infinite where the schedule has no end.
-      TANDEM_ONCE [[nodiscard]] double end() const;
-};
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE double Schedule::factor(std::int64_t step) const {
-  if (step < warm_up.steps) {
-    return warm_up.at(step);
-  }
-  return std::visit([&](auto const& s) { return s.at(step - warm_up.steps); }, after);
-}
-
-TANDEM_ONCE double Schedule::end() const {
-  return std::visit(
-      [&](auto const& s) {
-        double steps = std::numeric_limits<double>::infinity();
-        if constexpr (requires { s.steps; }) {
-          steps = static_cast<double>(warm_up.steps) + static_cast<double>(s.steps);
-        }
-        return steps;
-      },
-      after);
-}
-
-TANDEM_ONCE double Halvings::at(std::int64_t step) const {
-  expects(begin >= 0, "Halvings: `begin` must be 0 steps or more");
-  expects(every >= 1, "Halvings: `every` must be 1 or more");
-  expects(most >= 0, "Halvings: `most` must be 0 or more");
-  std::int64_t const times = step < begin ? 0 : (step - begin) / every + 1;
-  return std::pow(factor, static_cast<double>(times < most ? times : most));
-}
-
-TANDEM_ONCE double Polynomial::at(std::int64_t step) const {
-  expects(steps >= 1, "Polynomial: `steps` must be 1 or more");
-  expects(power > 0.0, "Polynomial: `power` must be above 0");
-  double const left =
-      step < steps ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 0.0;
-  return final + (1.0 - final) * std::pow(left, power);
-}
-
-TANDEM_ONCE double OneCycle::at(std::int64_t step) const {
-  expects(steps >= 1, "OneCycle: `steps` must be 1 or more");
-  expects(rise >= 0.0 && rise <= 1.0, "OneCycle: `rise` must be from 0 to 1");
-  double const top = rise * static_cast<double>(steps) - 1.0;  // the step that has the largest
-  double const end = static_cast<double>(steps - 1);
-  auto const now = static_cast<double>(step);
-  if (now <= top) {
-    return between(start, 1.0, top > 0.0 ? now / top : 1.0);
-  }
-  return now < end ? between(1.0, final, (now - top) / (end - top)) : final;
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/options/checkpoints.hpp
-
-/// @file
-/// Checkpoints: where train() saves by itself, when, and how many stay.
-
-namespace tandem {
-
-/// TrainerOptions::checkpoints; without a folder train() saves nothing.
-///
-///   Trainer<Net, DataParallel<2>, Host> trainer{
-///       {.checkpoints = {.folder = "run7", .every_steps = 500}}};
-struct Checkpoints {
-  /// They are `<folder>/step-000420`; on several machines one that all of them see.
-  std::string folder{};
-  std::int64_t every_steps = 0;  ///< behind each step whose number this divides; 0: none
-  double every_seconds = 0.0;    ///< behind the first step so long after the last one; 0: none
-  int keep = 3;                  ///< that stay, the newest; the disk has one more for a moment
-  /// SIGTERM and SIGUSR1, in any process, end train() in all of them behind the same step, with a
-  /// checkpoint, by StoppedBySignal: the program returns its exit_status(), 75. So does SIGINT,
-  /// whose status is 130, and a second one ends the process. The Trainer has their handlers while
-  /// it lives.
-  bool on_signals = false;
-
-  [[nodiscard]] bool on() const { return !folder.empty(); }
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-namespace detail {
-
-/// Names that other libraries have for options: a value says what is written here.
-struct BatchSizeIsBatch {
-  constexpr BatchSizeIsBatch() = default;
-  template <class T>
-  constexpr BatchSizeIsBatch(T const& /*value*/) {
-    static_assert(sizeof(T) == 0, "TrainerOptions: the global batch is .batch, not .batch_size");
-  }
-};
-struct RateIsTheOptimizers {
-  constexpr RateIsTheOptimizers() = default;
-  template <class T>
-  constexpr RateIsTheOptimizers(T const& /*value*/) {
-    static_assert(sizeof(T) == 0,
-                  "TrainerOptions: the learning rate is the optimizer's: write .optimizer = "
-                  "Sgd{.learning_rate = 0.1F}");
-  }
-};
-
-}  // namespace detail
-
-/// Trainer<Net, Strategy, Host> trainer{{.batch = 128, .optimizer = Sgd{.learning_rate = 0.1F}}};
-struct TrainerOptions {
-  int batch = 128;  ///< global batch: the strategy splits it, never multiplies it
-  detail::BatchSizeIsBatch batch_size{};  ///< no option: says which is
-  /// Sgd, Adam or AdamW. Any other stands behind the options, so that a program compiles the
-  /// updates of those that it uses: RMSprop, Adagrad, Lion, Lamb, or one of its own
-  /// (ElementOptimizer).
-  ///
-  ///   Trainer<Net, Strategy, Host> trainer{{.batch = 128}, Lion{.learning_rate = 1e-4F}};
-  Optimizer optimizer = Sgd{};
-  detail::RateIsTheOptimizers learning_rate{};  ///< no option: says which is
-  Schedule schedule{};                          ///< factor of the learning rate by step
-  /// Largest norm of the gradient, of all but groups with a clip_norm of their own; 0: no clipping.
-  double clip_norm = 0.0;
-  /// Largest size of each gradient: what is larger becomes that, behind any clipping by a norm; of
-  /// some parameters their group's. 0: any.
-  double clip_value = 0.0;
-  /// Of the loss, while its gradient is computed, with every precision; updates and norms see it as
-  /// if it were not. If nothing is said, LossScaling{} in Fp16, none in the others.
-  std::optional<LossScaling> loss_scaling{};
-  std::vector<ParameterGroup> groups{};
-  WeightAverage average{};  ///< of the weights over the steps, for evaluation; {.decay = 0.999}
-  std::uint64_t seed = 0;   ///< of initial weights, order, augmentation, dropout, sampling
-  bool shuffle = true;
-  bool drop_last = false;      ///< leave out an epoch's last batch if it is not full
-  int threads_per_device = 0;  ///< 0: the machine's threads shared out evenly
-  int loader_threads = 1;      ///< that read and augment samples; no number of them changes a bit
-  /// How long a rank may stand at one action, another rank wait for it, or the dataset read one
-  /// sample; not how long a step takes. Longer than the slowest pass of a microbatch; 0: no limit.
-  std::chrono::milliseconds timeout = std::chrono::minutes{10};
-  /// What to do about a rank or a dataset that does not return; the default ends the process.
-  OnStall on_stall{};
-  /// Rows of actions for the devices of a replica, in place of the strategy's table: passes only,
-  /// or with messages; verified at start-up. Its microbatches take the place of the strategy's.
-  ActionRows rows{};
-  /// Of the whole batch, under DataParallel<>, whose replicas take a share each: so that a batch is
-  /// cut alike on any number of them. 0: as the type says.
-  int microbatches = 0;
-  Checkpoints checkpoints{};  ///< that train() writes; {.folder = "run7", .every_steps = 500}
-  World world{};              ///< processes that train together, and which this one is
-  /// On a GPU: record a step as a CUDA graph and replay it; false to debug. If nothing is said, all
-  /// but several ranks of one process that talk through NCCL, which may wait for each other for
-  /// ever.
-  std::optional<bool> record{};
-  CudaOptions cuda{};  ///< on a GPU: how its work is queued; {.branches = 4}
-};
-
-/// One pass over the training data.
-struct EpochResult {
-  double loss = 0.0;      ///< mean over the samples, each at the parameters of its step
-  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of the metric of this name; NaN where the trainer has none
-  std::int64_t steps = 0;
-  std::int64_t samples = 0;
-  double seconds = 0.0;
-  double weight = 0.0;       ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;      ///< what metrics are means over, likewise
-  MetricValues metrics{};    ///< of each metric, by name: result.metrics["top-5 accuracy"]
-  bool stopped = false;      ///< by a watcher, and then these are the numbers up to there
-  std::int64_t skipped = 0;  ///< steps, of loss scaling: their gradients were not finite
-
-  [[nodiscard]] double samples_per_second() const {
-    return seconds > 0.0 ? static_cast<double>(samples) / seconds : 0.0;
-  }
-};
-
-namespace detail {
-
-/// Adds a batch to the sums of an EpochResult or an Evaluation.
-template <class Sums>
-void add_batch(Sums& sum, StepResult const& batch) {
-  sum.loss += batch.loss * batch.weight;
-  sum.metrics.names = batch.metrics.names;
-  sum.metrics.count = batch.metrics.count;
-  for (int i = 0; i < batch.metrics.count; ++i) {
-    sum.metrics.value[i] += batch.metrics.value[i] * batch.counted;
-  }
-  sum.samples += batch.samples;
-  sum.weight += batch.weight;
-  sum.counted += batch.counted;
-}
-
-template <class Sums>
-Sums mean_of(Sums sum) {
-  sum.loss /= sum.weight > 0.0 ? sum.weight : 1.0;  // of no targets: 0
-  for (double& value : sum.metrics.value) {
-    value /= sum.counted > 0.0 ? sum.counted : 1.0;
-  }
-  int const accuracy = sum.metrics.find("accuracy");
-  sum.metric = sum.metrics.value[0];
-  sum.accuracy =
-      accuracy < 0 ? std::numeric_limits<double>::quiet_NaN() : sum.metrics.value[accuracy];
-  return sum;
-}
-
-}  // namespace detail
-
-/// Adds one step to the sums of an epoch that began at @p start; mean() makes means of them.
-TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
-                     std::chrono::steady_clock::time_point start);
-
-TANDEM_ONCE EpochResult mean(EpochResult const& sum);
-
-/// One pass over evaluation data.
-struct Evaluation {
-  double loss = 0.0;
-  double metric = 0.0;    ///< of the trainer's metric, or the first of them; 0 where it has none
-  double accuracy = 0.0;  ///< of the metric of this name; NaN where the trainer has none
-  std::int64_t samples = 0;
-  double weight = 0.0;     ///< what the loss is a mean over: the samples, or their targets
-  double counted = 0.0;    ///< what metrics are means over, likewise
-  MetricValues metrics{};  ///< of each metric, by name
-
-  /// Of a language model, whose loss is a mean over targets in nats.
-  [[nodiscard]] double perplexity() const { return std::exp(loss); }
-  /// Likewise: bits a target, which is a byte or a character where tokens are that.
-  [[nodiscard]] double bits() const { return loss / std::numbers::ln2; }
-};
-
-/// Adds a batch; mean() makes means of the sums.
-TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch);
-/// @pre there are samples
-TANDEM_ONCE Evaluation mean(Evaluation const& sum);
-
-/// Which epoch of a loop, counted from 0, of how many.
-struct Epoch {
-  std::int64_t index = 0;
-  std::int64_t total = 0;
-
-  constexpr Epoch() = default;
-  constexpr Epoch(std::int64_t epoch, std::int64_t of = 0) : index{epoch}, total{of} {}
-};
-
-/// for (auto epoch : epochs(10)) trainer.train(data.train(), epoch, Progress{});
-class Epochs {
- public:
-  struct Iterator {
-    Epoch epoch;
-    constexpr Epoch operator*() const { return epoch; }
-    constexpr Iterator& operator++() {
-      ++epoch.index;
-      return *this;
-    }
-    constexpr bool operator!=(Iterator const& other) const {
-      return epoch.index != other.epoch.index;
-    }
-  };
-
-  constexpr explicit Epochs(std::int64_t count, std::int64_t first = 0)
-      : count_{count}, first_{first < count ? first : count} {}
-  [[nodiscard]] constexpr Iterator begin() const { return {{first_, count_}}; }
-  [[nodiscard]] constexpr Iterator end() const { return {{count_, count_}}; }
-
- private:
-  std::int64_t count_;
-  std::int64_t first_;
-};
-
-/// Epochs @p first, @p first + 1, … of @p count; none where @p first is @p count or more.
-/// Trainer::epochs() has the epochs that a run has still to train.
-/// @throws ContractError  a number is negative
-constexpr Epochs epochs(std::int64_t count, std::int64_t first = 0) {
-  expects(count >= 0, "epochs(count): count must be 0 or more");
-  expects(first >= 0, "epochs(count, first): first must be 0 or more");
-  return Epochs{count, first};
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void add(EpochResult& sum, StepResult const& step,
-                     std::chrono::steady_clock::time_point start) {
-  detail::add_batch(sum, step);
-  ++sum.steps;
-  sum.skipped += step.skipped ? 1 : 0;
-  sum.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-TANDEM_ONCE EpochResult mean(EpochResult const& sum) { return detail::mean_of(sum); }
-
-TANDEM_ONCE void add(Evaluation& sum, StepResult const& batch) { detail::add_batch(sum, batch); }
-
-TANDEM_ONCE Evaluation mean(Evaluation const& sum) { return detail::mean_of(sum); }
-
-}  // namespace tandem
-
-#endif
-
 namespace tandem {
 
 namespace detail {
@@ -61995,6 +63400,8 @@ TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
   expects(when.keep >= 1, "TrainerOptions: checkpoints.keep must be 1 or more");
   expects(when.on() || (when.every_steps == 0 && when.every_seconds == 0.0 && !when.on_signals),
           "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
+  expects(!when.on() || when.folder.obey() != nullptr,
+          "TrainerOptions: give checkpoints.folder a whole path, not letters one by one");
 }
 
 TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
@@ -62059,465 +63466,6 @@ using ComputingBackend = typename ComputesOn<Backend>::type;
 /// make_rank: from the types of a program, a backend, a loss and a metric to a rank, which knows
 /// them as values.
 
-// ---- tandem/engine/rank/asynchronous_rank.hpp
-
-/// @file
-/// AsynchronousRank: one device's program in an asynchronous pipeline: round after round, without
-/// a barrier between steps. All memory is allocated by the constructor; a round allocates nothing.
-/// each_action: what it does in a round.
-
-// ---- tandem/engine/step/version_update.hpp
-
-/// @file
-/// VersionUpdate: the optimizer of one stage whose weights have several versions, and the
-/// prediction of weights to come.
-
-namespace tandem {
-
-/// Weights as they will be after some more updates in the direction of the momentum: y = w -
-/// distance v, where the distance is their number times the learning rate.
-///
-/// Source: Chen, Yang, Cheng, arXiv:1809.02839 (SpecTrain), equation 4
-template <class T>
-struct PredictElement {
-  T const* weight;
-  T const* momentum;
-  T* y;
-  T distance;
-  TANDEM_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = weight[i] - distance * momentum[i];
-  }
-};
-
-/// Without clipping: a stage's update comes before other stages have their gradients.
-template <class Backend>
-class VersionUpdate {
- public:
-  using Device = typename Backend::Device;
-  using P = typename Backend::Master;
-  using Memory = ParameterMemory<Backend>;
-
-  /// @param parameters  of the device, a run each
-  VersionUpdate(Optimizer optimizer, std::vector<UpdateRun> parameters)
-      : optimizer_{std::move(optimizer)}, parameters_{std::move(parameters)}, runs_{parameters_} {
-    merge_parameters();
-  }
-
-  /// See set_missed(). Allocates nothing.
-  TANDEM_COLD void set_missed_steps(std::span<std::int64_t const> missed) {
-    set_missed(parameters_, missed);
-    merge_parameters();
-  }
-
-  /// The first parameter of the network whose gradient is not finite; -1: there is none.
-  /// Cost: a pass over the gradients.
-  [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
-    for (UpdateRun const& r : parameters_) {
-      if (!r.frozen && r.role == Role::weight &&
-          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
-        return r.origin;
-      }
-    }
-    return -1;
-  }
-
-  /// The weights in place @p from, updated, in place @p to; no allocation.
-  /// Cost: one pass over parameters, gradients and states, and a copy where the places differ.
-  void run(Device& device, Memory const& memory, StepState const& state, int from, int to) const {
-    if (from != to) {
-      memory.copy_version(device, from, to);
-    }
-    std::visit(
-        [&](auto const& optimizer) {
-          for (UpdateRun const& r : runs_) {
-            update_run(device, memory, state, optimizer, r, memory.version(to));
-          }
-        },
-        optimizer_);
-  }
-
-  /// What the weights in place @p from will be @p updates later, in place @p to.
-  /// @pre the optimizer is Sgd with momentum
-  void predict(Device& device, Memory const& memory, StepState const& state, int updates, int from,
-               int to) const {
-    P const* const weights = memory.version(from);
-    P* const predicted = memory.version(to);
-    for (UpdateRun const& r : runs_) {
-      if (r.frozen || r.role == Role::statistic) {  // as they were when the stream began
-        continue;
-      }
-      double const rate = state.learning_rate * double{r.learning_rate_scale};
-      Verbs<Backend>::each(
-          device, r.end - r.begin,
-          PredictElement<P>{weights + r.begin, memory.state(0) + r.begin, predicted + r.begin,
-                            static_cast<P>(rate * static_cast<double>(updates))});
-    }
-  }
-
- private:
-  template <class O>
-  static void update_run(Device& device, Memory const& memory, StepState const& state,
-                         O const& optimizer, UpdateRun const& r, P* weights) {
-    if (r.frozen) {
-      return;
-    }
-    P const* const gradients = memory.gradients() + r.begin;
-    if (r.role == Role::statistic) {
-      Verbs<Backend>::each(
-          device, r.end - r.begin,
-          AverageUpdate<P>{{weights + r.begin, gradients}, static_cast<P>(r.rate)});
-      return;
-    }
-    UpdateSettings const settings{
-        .learning_rate = state.learning_rate * double{r.learning_rate_scale},
-        .weight_decay = double{r.weight_decay.value_or(optimizer.weight_decay)},
-        .gradient_scale = double{r.gradient_scale},
-        .step = state.step + 1 - r.missed,
-        .clip_value = r.clip_value};
-    update_weights<Backend>(
-        device, optimizer, weights + r.begin, gradients,
-        [&](int s) { return memory.state(s) + r.begin; }, r.end - r.begin, settings);
-  }
-
-  TANDEM_COLD void merge_parameters() {
-    if (is_by_tensor(optimizer_)) {
-      runs_ = parameters_;
-    } else {
-      merge_runs(parameters_, runs_);
-    }
-  }
-
-  Optimizer optimizer_;
-  std::vector<UpdateRun> parameters_;
-  std::vector<UpdateRun> runs_;  // neighbours that are updated alike
-};
-
-}  // namespace tandem
-
-namespace tandem {
-
-/// f(action) for each action of round @p g, in order: F(g), then B of the microbatch that is
-/// delay(stage) earlier, with the messages around both, then the update if that B ends its step.
-/// Rounds from @p all on, the number of microbatches, have no F: they drain the stage.
-///
-/// An index is a microbatch's number in the stream, and a version that of its weights, as far as
-/// their types reach. asynchronous_table() has the same rows as a table.
-template <class F>
-constexpr void each_action(Asynchrony const& rule, int stage, std::int64_t g, std::int64_t all,
-                           F const& f) {
-  auto const act = [&](ActionKind kind, std::int64_t index, std::int64_t version = 0) {
-    f(Action{.kind = kind,
-             .version = static_cast<std::uint8_t>(version > 0 ? version : 0),
-             .stage = static_cast<std::int16_t>(stage),
-             .index = static_cast<std::int32_t>(index)},
-      index);
-  };
-  bool const first = stage == 0;
-  bool const last = stage + 1 == rule.devices;
-  if (g < all) {
-    if (!first) {
-      act(ActionKind::receive_forward, g);
-    }
-    act(ActionKind::forward, g, rule.forward_version(stage, g));
-    if (!last) {
-      act(ActionKind::send_forward, g);
-    }
-  }
-  std::int64_t const late = g - rule.delay(stage);
-  if (late < 0 || late >= all) {
-    return;
-  }
-  if (!last) {
-    act(ActionKind::receive_backward, late);
-  }
-  act(ActionKind::backward, late, rule.backward_version(stage, late));
-  if (!first) {
-    act(ActionKind::send_backward, late);
-  }
-  if ((late + 1) % rule.microbatches == 0) {
-    f(Action{.kind = ActionKind::update, .stage = static_cast<std::int16_t>(stage)}, late);
-  }
-}
-
-/// Between streams place 0 has the weights. At the beginning of one every place gets them; during
-/// it version v of the weights, after v updates, is in the place of v.
-/// @tparam Core       RankCore
-/// @tparam BatchType  StepBatch
-template <class Core, class BatchType>
-class AsynchronousRank final
-    : private detail::HeldParts<RankParts<Core, typename BatchType::TargetType>>,
-      public RankBody<RankInterface<BatchType>, Core> {
-  using Target = typename BatchType::TargetType;
-  using Parts = RankParts<Core, Target>;
-  using Base = RankBody<RankInterface<BatchType>, Core>;
-  using Program = RankProgram<typename Core::Backend, Target>;
-  using Backend = typename Core::Backend;
-  using Slot = StepSlot<Parts, BatchType>;
-  using Passes = MicrobatchPasses<Parts, Slot>;
-  using Table = typename Parts::Table;
-  using Stream = StepStream<BatchType>;
-  using detail::HeldParts<Parts>::held;
-
- public:
-  using typename Base::Batch;
-
-  /// @param program  outlives this
-  AsynchronousRank(Program const& program, RankPlan plan, RankOptions const& options,
-                   RankEnds<typename Core::Communicator> const& ends)
-      : detail::HeldParts<Parts>{{program, options, std::move(plan), ends}},
-        Base{held, options},
-        places_{program.tables.places},
-        rule_{places_.rule},
-        stage_{program.tables.stages.front()},
-        update_{options.optimizer,
-                parameter_runs(program.tables.graph, program.tables.layout.offset, options.groups,
-                               program.tables.map.parts(), options.clip_value)} {
-    held.memory.show(held.needs, held.plan, &places_);
-    for (int step = 0; step <= rule_.late_steps(places_.stage); ++step) {
-      slots_.emplace_back(held, options);
-    }
-  }
-
-  void run_stream(Stream& stream) override {
-    fill_places();
-    std::int64_t steps = 0;
-    for (; await(stream, steps); ++steps) {
-      begin(slot_of(steps), stream.state(steps), stream.batch(steps), true);
-      for (int i = 0; i < rule_.microbatches; ++i) {
-        round(stream, steps * rule_.microbatches + i, endless);
-      }
-    }
-    std::int64_t const all = steps * rule_.microbatches;
-    for (std::int64_t g = all; g < all + rule_.delay(places_.stage); ++g) {
-      round(stream, g, all);
-    }
-    rest();
-  }
-
-  StepResult forward(StepState const& state, Batch const& batch) override {
-    Slot& slot = slot_of(0);
-    begin(slot, state, batch, false);
-    parts_.carry(slot.microbatches, batch.position, batch.parents);
-    parts_.sums.clear(parts_.device);
-    for (int m = 0; m < rule_.microbatches; ++m) {
-      if (slot.microbatches[m].size > 0) {
-        evaluate(slot, m);
-      }
-    }
-    if (held.tables.mesh.size() > 1) {
-      at({.kind = ActionKind::begin_loss, .stage = static_cast<std::int16_t>(stage_.id)});
-      parts_.gradients.reduce_sums(parts_.device, parts_.sums.spread(parts_.device));
-      at({.kind = ActionKind::await_loss, .stage = static_cast<std::int16_t>(stage_.id)});
-      parts_.gradients.await_sums(parts_.device);
-    }
-    parts_.await_links();
-    StepResult result;
-    finish(slot, batch.size, result);
-    return result;
-  }
-
-  [[nodiscard]] MemoryReport memory_report() const override {
-    MemoryReport report = parts_.report();
-    for (Slot const& slot : slots_) {
-      report.feed += slot.feed.bytes();
-    }
-    return report;
-  }
-  void set_missed_steps(std::span<std::int64_t const> missed) override {
-    update_.set_missed_steps(missed);
-  }
-  void upload() override {
-    mirror_.upload(parts_);
-    pack_place(0);
-  }
-
- private:
-  using Base::mirror_;
-  using Base::parts_;
-  using Base::progress_;
-  using Base::watch_;
-
-  static constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
-
-  void at(Action action) { progress_->store(pack(action), std::memory_order_relaxed); }
-
-  // As many steps have a slot of their own as have microbatches here at once.
-  [[nodiscard]] Slot& slot_of(std::int64_t step) {
-    return slots_[static_cast<std::size_t>(step) % slots_.size()];
-  }
-  // Microbatches are numbered through from the beginning of a stream.
-  [[nodiscard]] Slot& slot_at(std::int64_t g) { return slot_of(g / rule_.microbatches); }
-  [[nodiscard]] int in_step(std::int64_t g) const {
-    return static_cast<int>(g % rule_.microbatches);
-  }
-  [[nodiscard]] int table_of(std::int64_t g) const {
-    return static_cast<int>(g % places_.tables());
-  }
-
-  void begin(Slot& slot, StepState const& state, Batch const& batch, bool training) {
-    slot.begin(held, state, batch, training, watch_.waiter());
-    slot.load(held);
-  }
-
-  // Not late, however long the program takes.
-  bool await(Stream& stream, std::int64_t step) {
-    progress_->store(awaiting_a_step, std::memory_order_relaxed);
-    bool const more = stream.await(step);
-    progress_->store(at_no_action, std::memory_order_relaxed);
-    return more;
-  }
-
-  void round(Stream& stream, std::int64_t g, std::int64_t all) {
-    each_action(rule_, places_.stage, g, all, [&](Action action, std::int64_t microbatch) {
-      at(action);
-      switch (action.kind) {
-        case ActionKind::forward:
-          forward(stream, microbatch);
-          break;
-        case ActionKind::backward:
-          backward(microbatch);
-          break;
-        case ActionKind::update:
-          update(stream, microbatch / rule_.microbatches);
-          break;
-        default:
-          message(action, microbatch);
-      }
-    });
-  }
-
-  void forward(Stream& stream, std::int64_t g) {
-    Slot& slot = slot_at(g);
-    if (places_.predicts()) {
-      predict(*slot.feed.state(), g);
-    }
-    int const t = table_of(g);
-    int const m = in_step(g);
-    Passes::forward(held, slot, stage_, m, parts_.memory.table(t), t);
-    if (stage_.has_result && m + 1 == rule_.microbatches) {
-      parts_.sums.spread(parts_.device);  // the losses of all: no other rank has any
-      finish(slot, slot.key.samples, *slot.feed.result());
-      stream.finish(*slot.feed.result());
-    }
-  }
-
-  // Where no loss of this rank is to blame for a sum that is not finite, the first is named.
-  void finish(Slot& slot, int samples, StepResult& result) {
-    parts_.sums.finish(parts_.device, slot.feed.state(), samples, &result);
-    result.non_finite = result.non_finite < rule_.microbatches ? result.non_finite : 0;
-  }
-
-  void backward(std::int64_t g) {
-    Slot& slot = slot_at(g);
-    Passes::backward(held, slot, stage_, BackwardPart::whole, in_step(g),
-                     parts_.memory.backward_table(table_of(g)));
-  }
-
-  void message(Action action, std::int64_t g) {
-    Slot& slot = slot_at(g);
-    message(action, slot, in_step(g), parts_.memory.table(table_of(g)));
-  }
-  void message(Action action, Slot& slot, int m, Table const& table) {
-    parts_.links->run(parts_.device, parts_.memory, table, action, slot.microbatches[m],
-                      slot.key.training);
-  }
-
-  // As many updates on as there will be when the backward pass comes: fewer when a stream begins.
-  void predict(StepState const& state, std::int64_t g) {
-    std::int64_t const delay = rule_.delay(places_.stage);
-    int const ahead = static_cast<int>(g < delay ? g : delay);
-    update_.predict(parts_.device, parts_.memory, state, ahead, places_.of_version(updates_),
-                    places_.prediction());
-    pack_place(places_.prediction());
-  }
-
-  void update(Stream& stream, std::int64_t step) {
-    if (stream.updates(step)) {
-      parts_.begin_gradients();
-      parts_.join_gradients();
-      StepState const& state = *slot_of(step).feed.state();
-      int const bad = update_.first_bad(parts_.device, parts_.memory);
-      if (bad < 0) {
-        int const to = places_.of_version(updates_ + 1);
-        update_.run(parts_.device, parts_.memory, state, places_.of_version(updates_), to);
-        pack_place(to);
-        ++updates_;
-      } else {
-        stream.stop(step, {state.step, bad});
-      }
-    }
-    stream.release(step);
-  }
-
-  void fill_places() {
-    updates_ = 0;
-    for (int place = 1; place < places_.count(); ++place) {
-      parts_.memory.copy_version(parts_.device, 0, place);
-      pack_place(place);
-    }
-  }
-  void rest() {
-    if (int const place = places_.of_version(updates_); place != 0) {
-      parts_.memory.copy_version(parts_.device, place, 0);
-      pack_place(0);
-    }
-  }
-
-  // After the weights in @p place have changed: by a table whose forward pass, or backward pass,
-  // reads them.
-  void pack_place(int place) {
-    for (int t = 0; t < places_.tables(); ++t) {
-      if (places_.forward(t) == place) {
-        parts_.pack(parts_.memory.table(t), stage_);
-        return;
-      }
-      if (places_.backward(t) == place) {
-        parts_.pack(parts_.memory.backward_table(t), stage_);
-        return;
-      }
-    }
-  }
-
-  // The first table whose B reads the weights of place 0: what evaluation computes with.
-  [[nodiscard]] int table_at_rest() const {
-    int t = 0;
-    while (places_.backward(t) != 0) {
-      ++t;
-    }
-    return t;
-  }
-
-  // All microbatches of an evaluation have one table.
-  void evaluate(Slot& slot, int m) {
-    int const t = table_at_rest();
-    Table const& table = parts_.memory.backward_table(t);
-    Action action{.stage = static_cast<std::int16_t>(stage_.id), .index = m};
-    auto const begins = [&](ActionKind kind) {
-      action.kind = kind;
-      at(action);
-    };
-    if (places_.stage > 0) {
-      begins(ActionKind::receive_forward);
-      message(action, slot, m, table);
-    }
-    begins(ActionKind::forward);
-    Passes::forward(held, slot, stage_, m, table, t);
-    if (places_.stage + 1 < held.tables.devices) {
-      begins(ActionKind::send_forward);
-      message(action, slot, m, table);
-    }
-  }
-
-  WeightPlaces const& places_;
-  Asynchrony const& rule_;
-  LocalStage const& stage_;
-  std::deque<Slot> slots_;  // a step's stays where it is
-  VersionUpdate<Backend> update_;
-  std::int64_t updates_ = 0;  // of this stream
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 namespace detail {
@@ -62528,8 +63476,7 @@ template <class Device, class Backend, class Loss, class Communicator>
 struct RankTypes {
   using Batch = StepBatchOf<Device, Backend, Loss>;
   using Core = RankCore<Backend, Communicator, rank_way<Device, Backend, Communicator, Batch>()>;
-  using type = std::conditional_t<Device::Program::asynchrony.on(), AsynchronousRank<Core, Batch>,
-                                  Rank<Core, Batch>>;
+  using type = Rank<Core, Batch>;
   static_assert(Device::places.count() == 1 || !RankMemory<Backend>::mixed,
                 "there is one copy of rounded parameters");
   static_assert(!Device::Program::batching.reproducible || !Device::Program::sharded_state ||
@@ -62552,8 +63499,7 @@ struct RankTypes {
 template <class Device, class Backend, class Loss, class Communicator>
 using RankOf = typename detail::RankTypes<Device, Backend, Loss, Communicator>::type;
 
-/// Makes a Rank or an AsynchronousRank. Where it is compiled elsewhere, a unit does not look into
-/// either.
+/// Makes a Rank. Where it is compiled elsewhere, a unit does not look into it.
 template <class RankType, class Batch, class Program, class Ends>
 TANDEM_COLD std::unique_ptr<RankInterface<Batch>> construct_rank(Program const& program,
                                                                  RankPlan plan,
@@ -62572,7 +63518,8 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan = make_asynchronous_plan<Device>(options.microbatches);
+    plan =
+        make_asynchronous_plan(device_tables<Device>, batching_with<Program>(options.microbatches));
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }
@@ -62660,7 +63607,7 @@ class WorkersOf
       .has_pieces = Program::has_pieces,
       .cuts_weights = Program::slices > 1 || Program::sharded_parameters,
       .two_models = !Program::averaging.ends_equal(),
-      .passes_on = SendsAndReceives<Communicator, double>,
+      .passes_on = !in_one_process<TransportType> && SendsAndReceives<Communicator, double>,
       .captured_beside = is_capturable_beside_others<Communicator>};
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
@@ -62683,19 +63630,44 @@ class WorkersOf
                 limit, world,
                 RankGroups{group_facts<Program>, Program::mesh_of(batching.replicas)}.list(),
                 Program::mesh_of(batching.replicas).size())),
-            make_rank} {}
+            make_rank,
+            meet()} {}
+
+  static constexpr typename Group::Meet meet() {
+    if constexpr (in_one_process<TransportType>) {
+      return nullptr;
+    } else {
+      return &Group::agree;
+    }
+  }
+
+  static constexpr typename RankEnds<Communicator>::PassOn pass_on() {
+    if constexpr (program_facts.passes_on) {
+      return [](Communicator& own, std::span<double> data, int from, std::span<int const> to,
+                typename Communicator::Stream& stream, Label label) {
+        if (from >= 0) {
+          own.receive(data, from, stream, label);
+        }
+        for (int const peer : to) {
+          own.send(std::span<double const>{data}, peer, stream, label);
+        }
+      };
+    } else {
+      return nullptr;
+    }
+  }
 
   // Its type depends on which device of its replica it is.
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
     auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-    RankEnds<Communicator> const ends{[&](int group) {
-                                        return group == RankGroups::all
-                                                   ? own.communicator(options.rank)
-                                                   : own.communicator(options.rank, group);
-                                      },
-                                      RankGroups{group_facts<Program>, mesh}, options.rank};
+    RankEnds<Communicator> const ends{
+        [&](int group) {
+          return group == RankGroups::all ? own.communicator(options.rank)
+                                          : own.communicator(options.rank, group);
+        },
+        RankGroups{group_facts<Program>, mesh}, options.rank, pass_on()};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
@@ -63584,500 +64556,6 @@ static std::span<E const> all(Type const& batch, E const* data, Shape const& sha
 /// TrainerCore: what a Trainer does whatever its network and strategy are, compiled once for each
 /// type of steps.
 
-// ---- tandem/train/agreement.hpp
-
-/// @file
-/// What several processes must have alike: their options when they make a Trainer, and each call
-/// that they make together.
-///
-/// Each process writes down names and values as text. All send a hash of theirs, and only where two
-/// differ the texts, so that every process can say what differs, and where. The samples of a data
-/// set are not compared, only their number.
-
-// ---- tandem/core/hash.hpp
-
-/// @file
-/// A hash that is the same in every process, on every machine.
-
-namespace tandem::detail {
-
-/// FNV-1a.
-constexpr std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xCBF29CE484222325;
-  for (char const c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
-  }
-  return hash;
-}
-
-}  // namespace tandem::detail
-
-// ---- tandem/train/checkpoint/processes/group.hpp
-
-/// @file
-/// ProcessGroup: what the processes that load one checkpoint do together: they add numbers up, hand
-/// bytes on, and fail with one sentence.
-
-namespace tandem::detail {
-
-/// Behind an interface, so that what is done with it is compiled once, not for each strategy.
-class ProcessGroup {
- public:
-  explicit ProcessGroup(World const& world)
-      : process_{world.process}, processes_{world.processes} {}
-  ProcessGroup(ProcessGroup const&) = delete;
-  ProcessGroup& operator=(ProcessGroup const&) = delete;
-  virtual ~ProcessGroup() = default;
-
-  [[nodiscard]] int process() const { return process_; }
-  [[nodiscard]] int processes() const { return processes_; }
-
-  /// Each number becomes its sum over the processes, which all call it with as many.
-  virtual void add_up(std::span<double> numbers) = 0;
-
-  /// Whether pass_on() is there.
-  [[nodiscard]] virtual bool passes_on() const = 0;
-  /// The bits of @p numbers become those of process @p from, -1: stay, and go to each of @p to. The
-  /// others call it, too, with as many numbers.
-  virtual void pass_on(std::span<double> numbers, int from, std::span<int const> to) = 0;
-
- private:
-  int process_;
-  int processes_;
-};
-
-/// The processes of a trainer, whose first ranks carry what they hand on.
-/// @tparam Workers  a WorkerGroup, which outlives this
-template <class Workers>
-class WorkersAsProcesses final : public ProcessGroup {
- public:
-  WorkersAsProcesses(Workers& workers, World const& world)
-      : ProcessGroup{world}, workers_{workers} {}
-
-  void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
-  [[nodiscard]] bool passes_on() const override { return workers_.facts().passes_on; }
-  void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
-    using RankType = typename Workers::RankType;
-    std::vector<int> ranks;
-    for (int const process : to) {
-      ranks.push_back(process * workers_.size());
-    }
-    workers_.run_on(
-        0,
-        [&](RankType& rank) {
-          rank.pass_on(numbers, from < 0 ? -1 : from * workers_.size(), ranks);
-        },
-        WorkKind::writes);
-  }
-
- private:
-  Workers& workers_;
-};
-
-/// The text of the one process that gives one, in all of them.
-/// Cost: a third more than its bytes, all-reduced.
-TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text);
-
-/// Of an error that a process has had with @p path: the path that it names, a 0 and its words.
-TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
-                             int process);
-
-/// Where processes have failed all throw what the first of them did, in the others a FileError of
-/// its words; where none has, nothing happens. All processes call it.
-TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
-                               std::exception_ptr const& failure);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string text_of_one(ProcessGroup& group, std::string text) {
-  auto size = static_cast<double>(text.size());
-  group.add_up(std::span{&size, 1});
-  text.resize(static_cast<std::size_t>(size));  // of zeros, where there was none
-  constexpr std::size_t each = 6;               // bytes: a whole number that a double holds
-  constexpr std::size_t piece = each << 16;
-  for (std::size_t begin = 0; begin < text.size(); begin += piece) {
-    std::size_t const count = std::min(piece, text.size() - begin);
-    std::vector<double> numbers((count + each - 1) / each);
-    auto const word = [&](std::size_t i) {
-      return std::span{text.data() + begin + i * each, std::min(each, count - i * each)};
-    };
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      std::uint64_t bytes = 0;
-      std::memcpy(&bytes, word(i).data(), word(i).size());
-      numbers[i] = static_cast<double>(bytes);
-    }
-    group.add_up(numbers);
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-      auto const bytes = static_cast<std::uint64_t>(numbers[i]);
-      std::memcpy(word(i).data(), &bytes, word(i).size());
-    }
-  }
-  return text;
-}
-
-TANDEM_ONCE std::string told(std::exception_ptr const& failure, std::string const& path,
-                             int process) {
-  std::string const who = "process " + std::to_string(process) + " could not load it: ";
-  try {
-    std::rethrow_exception(failure);
-  } catch (FileError const& error) {
-    return error.path() + '\0' + std::string{error.what()}.substr(error.path().size() + 4);
-  } catch (std::exception const& error) {
-    return path + '\0' + who + error.what();
-  } catch (...) {
-    return path + '\0' + who + "an error without words";
-  }
-}
-
-TANDEM_ONCE void fail_together(ProcessGroup& group, std::string const& path,
-                               std::exception_ptr const& failure) {
-  std::vector<double> failed(static_cast<std::size_t>(group.processes()));
-  failed[static_cast<std::size_t>(group.process())] = failure ? 1.0 : 0.0;
-  group.add_up(failed);
-  auto const first = std::find_if(failed.begin(), failed.end(), [](double f) { return f > 0.0; });
-  if (first == failed.end()) {
-    return;
-  }
-  bool const own = first - failed.begin() == group.process();
-  std::string const text =
-      text_of_one(group, own ? told(failure, path, group.process()) : std::string{});
-  try {
-    double nothing = 0.0;
-    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the text
-  } catch (Error const&) {                 // one that knew it has left already
-  }
-  if (own) {
-    std::rethrow_exception(failure);
-  }
-  std::size_t const cut = text.find('\0');
-  throw FileError{text.substr(0, cut), text.substr(cut + 1)};
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-namespace detail {
-
-/// Names and values as text, in an order that is the same in all processes.
-class Statements {
- public:
-  Statements& add(std::string name, std::string value) {
-    list_.emplace_back(std::move(name), std::move(value));
-    return *this;
-  }
-  /// A number with as many digits as tell it from every other of its type.
-  template <class T>
-  requires std::is_arithmetic_v<T> Statements& add(std::string name, T value) {
-    return add(std::move(name), text_of(value));
-  }
-
-  /// @param prefix  what their names begin with here
-  TANDEM_ONCE Statements& add(std::string const& prefix, Statements const& others);
-
-  template <class T>
-  [[nodiscard]] static std::string text_of(T value) {
-    if constexpr (std::is_same_v<T, bool>) {
-      return value ? "true" : "false";
-    } else {
-      char text[40] = {};
-      return {text, std::to_chars(text, text + sizeof text, value).ptr};
-    }
-  }
-
-  /// All of it, each part behind a 0.
-  TANDEM_ONCE [[nodiscard]] std::string text() const;
-
- private:
-  std::vector<std::pair<std::string, std::string>> list_;
-};
-
-/// "process 3", "processes 1 and 3", "processes 1, 3 and 12 more"
-TANDEM_ONCE std::string names_of_processes(std::vector<int> const& all);
-
-/// The first name whose value differs in two texts of Statements, and both values; of three empty
-/// strings where none does.
-TANDEM_ONCE std::vector<std::string> first_difference(std::string_view one, std::string_view other);
-
-/// What differs in two processes, as a sentence without its end; "" where all have the same. All
-/// call it.
-///
-/// Cost: an all-reduce of two numbers a process; where they differ, of the texts of two.
-TANDEM_ONCE TANDEM_COLD std::string disagreement(ProcessGroup& group, Statements const& own);
-
-TANDEM_ONCE void state(Statements& all, std::string const& name, Optimizer const& optimizer);
-
-/// A function of the program is not called: its rates are compared when they are taken.
-TANDEM_ONCE void state(Statements& all, std::string const& name, Schedule const& schedule);
-
-TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup const& group);
-
-/// All options that several processes must have alike. Left out are those that change no number:
-/// threads, time-outs, how a GPU's work is queued, where and how many checkpoints stay, and after
-/// how many seconds, which process 0 decides.
-TANDEM_ONCE TANDEM_COLD void state(Statements& all, TrainerOptions const& options);
-
-/// @param types  of the network, its body, its input, the strategy, loss, metric and backend
-TANDEM_ONCE TANDEM_COLD Statements statements_of(std::span<std::string const> types,
-                                                 TrainerOptions const& options);
-
-}  // namespace detail
-
-/// All processes of a trainer have the same @p own. All call it; of one process it does nothing.
-/// @param advice  ends the sentence
-/// @throws ContractError  one has something else, in all of them
-template <class Workers>
-TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements const& own,
-                       char const* advice) {
-  if (workers.facts().asynchronous) {  // of which there is one process
-    return;
-  }
-  detail::WorkersAsProcesses<Workers> group{workers, world};
-  if (std::string const text = detail::disagreement(group, own); !text.empty()) {
-    workers.leave_in_order();
-    throw ContractError{text + advice};
-  }
-}
-
-/// All processes make a trainer of the same types and options.
-template <class Net, class... Types, class Workers>
-void agree_on_options(Workers& workers, TrainerOptions const& options) {
-  if (options.world.processes > 1) {
-    std::string const types[] = {type_text<Net>(), type_text<typename Net::body>(),
-                                 type_text<typename Net::input>(), type_text<Types>()...};
-    agree(workers, options.world, detail::statements_of(types, options),
-          "; start one program everywhere and give all processes the same options: what is drawn "
-          "at random let one process draw, and tell the others");
-  }
-}
-
-/// All processes make the same call. @param call  "evaluate()"
-template <class Workers>
-void agree_on_call(Workers& workers, World const& world, char const* call,
-                   detail::Statements const& what = {}) {
-  if (world.processes > 1) {
-    detail::Statements all;
-    all.add("the call of the trainer", call).add(std::string{call} + ": ", what);
-    agree(workers, world, all,
-          "; let all processes make the same calls in the same order, on data sets of one size: "
-          "only printing is for one of them");
-  }
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string Statements::text() const {
-  std::string all;
-  for (auto const& [name, value] : list_) {
-    all.append(1, '\0').append(name).append(1, '\0').append(value);
-  }
-  return all;
-}
-
-TANDEM_ONCE std::string names_of_processes(std::vector<int> const& all) {
-  constexpr std::size_t most = 4;
-  std::size_t const shown = all.size() > most ? most - 2 : all.size();
-  std::string text = all.size() == 1 ? "process " : "processes ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    text += (i == 0 ? "" : i + 1 == all.size() ? " and " : ", ") + std::to_string(all[i]);
-  }
-  return shown == all.size() ? text : text + " and " + std::to_string(all.size() - shown) + " more";
-}
-
-TANDEM_ONCE std::vector<std::string> first_difference(std::string_view one,
-                                                      std::string_view other) {
-  auto const next = [](std::string_view& text) {
-    if (text.empty()) {
-      return std::string{};
-    }
-    std::size_t const end = text.find('\0', 1);
-    std::string part{text.substr(1, end == text.npos ? end : end - 1)};
-    text.remove_prefix(end == text.npos ? text.size() : end);
-    return part;
-  };
-  while (!one.empty() || !other.empty()) {
-    std::string const name = next(one);
-    std::string const of_one = next(one);
-    std::string const other_name = next(other);
-    std::string const of_other = next(other);
-    if (name != other_name || of_one != of_other) {
-      return {name.empty() ? other_name : name, of_one, of_other};
-    }
-  }
-  return {"", "", ""};
-}
-
-TANDEM_ONCE std::string disagreement(ProcessGroup& group, Statements const& own) {
-  auto const processes = static_cast<std::size_t>(group.processes());
-  auto const here = static_cast<std::size_t>(group.process());
-  std::string const text = own.text();
-  std::uint64_t const hash = hash_of(text);
-  std::vector<double> hashes(2 * processes);  // in halves, which a double holds
-  hashes[2 * here] = static_cast<double>(hash >> 32U);
-  hashes[2 * here + 1] = static_cast<double>(hash & 0xFFFFFFFFU);
-  group.add_up(hashes);
-  auto const alike = [&](std::size_t p, std::size_t q) {
-    return hashes[2 * p] == hashes[2 * q] && hashes[2 * p + 1] == hashes[2 * q + 1];
-  };
-  std::size_t other = 1;
-  while (other < processes && alike(0, other)) {
-    ++other;
-  }
-  if (other >= processes) {
-    return {};
-  }
-  std::string const first = text_of_one(group, here == 0 ? text : std::string{});
-  std::string const second = text_of_one(group, here == other ? text : std::string{});
-  try {
-    double nothing = 0.0;
-    group.add_up(std::span{&nothing, 1});  // who is through this knows that all have the texts
-  } catch (Error const&) {                 // one that knew it has left already
-  }
-  std::vector<int> of_first;
-  std::vector<int> of_other;
-  for (std::size_t p = 0; p < processes; ++p) {
-    if (alike(0, p) || alike(other, p)) {
-      (alike(0, p) ? of_first : of_other).push_back(static_cast<int>(p));
-    }
-  }
-  std::vector<std::string> const found = first_difference(first, second);
-  return found[0] + " is " + found[1] + " in " + names_of_processes(of_first) + ", but " +
-         found[2] + " in " + names_of_processes(of_other);
-}
-
-TANDEM_ONCE void state(Statements& all, std::string const& name, Optimizer const& optimizer) {
-  all.add(name, optimizer_name(optimizer));
-  std::visit(
-      [&](auto const& o) {
-        using O = std::decay_t<decltype(o)>;
-        all.add(name + ".learning_rate", o.learning_rate);
-        all.add(name + ".weight_decay", o.weight_decay);
-        if constexpr (std::is_same_v<O, Sgd>) {
-          all.add(name + ".momentum", o.momentum).add(name + ".nesterov", o.nesterov);
-        } else if constexpr (!std::is_same_v<O, OwnOptimizer>) {
-          all.add(name + ".beta1", o.beta1).add(name + ".beta2", o.beta2);
-          all.add(name + ".epsilon", o.epsilon);
-        }
-      },
-      optimizer);
-}
-
-TANDEM_ONCE void state(Statements& all, std::string const& name, Schedule const& schedule) {
-  static constexpr char const* names[] = {"Constant", "StepDecay",  "Cosine",  "Polynomial",
-                                          "OneCycle", "a function", "Halvings"};
-  all.add(name, names[schedule.after.index()]);
-  std::visit(
-      [&](auto const& s) {
-        if constexpr (requires { s.steps; }) {
-          all.add(name + ".steps", s.steps);
-        }
-        if constexpr (requires { s.begin; }) {
-          all.add(name + ".begin", s.begin);
-        }
-        if constexpr (requires { s.every; }) {
-          all.add(name + ".every", s.every);
-        }
-        if constexpr (requires { s.most; }) {
-          all.add(name + ".most", s.most);
-        }
-        if constexpr (requires { s.factor; }) {
-          all.add(name + ".factor", s.factor);
-        }
-        if constexpr (requires { s.power; }) {
-          all.add(name + ".power", s.power);
-        }
-        if constexpr (requires { s.rise; }) {
-          all.add(name + ".rise", s.rise).add(name + ".start", s.start);
-        }
-        if constexpr (requires { s.final; }) {
-          all.add(name + ".final", s.final);
-        }
-      },
-      schedule.after);
-  all.add(name + ".warm_up", schedule.warm_up.steps);
-  all.add(name + ".warm_up.start", schedule.warm_up.start);
-}
-
-TANDEM_ONCE void state(Statements& all, std::string const& name, ParameterGroup const& group) {
-  all.add(name + ".pattern", "'" + group.pattern + "'");
-  all.add(name + ".learning_rate_scale", group.learning_rate_scale);
-  all.add(name + ".weight_decay",
-          group.weight_decay ? Statements::text_of(*group.weight_decay) : "the optimizer's");
-  all.add(name + ".frozen", group.frozen).add(name + ".below_axes", group.below_axes);
-  all.add(name + ".clip_norm", group.clip_norm).add(name + ".clip_value", group.clip_value);
-  all.add(name + ".gradient_scale", group.gradient_scale);
-}
-
-TANDEM_ONCE void state(Statements& all, TrainerOptions const& options) {
-  auto const own = [](char const* name) { return std::string{"TrainerOptions::"} + name; };
-  all.add(own("batch"), options.batch);
-  state(all, own("optimizer"), options.optimizer);
-  state(all, own("schedule"), options.schedule);
-  all.add(own("clip_norm"), options.clip_norm).add(own("clip_value"), options.clip_value);
-  LossScaling const scaling = options.loss_scaling.value_or(LossScaling::off());
-  all.add(own("loss_scaling.initial"), scaling.initial);
-  all.add(own("loss_scaling.growth"), scaling.growth);
-  all.add(own("loss_scaling.backoff"), scaling.backoff);
-  all.add(own("loss_scaling.every"), scaling.every);
-  all.add("the number of TrainerOptions::groups", options.groups.size());
-  for (std::size_t g = 0; g < options.groups.size(); ++g) {
-    state(all, own("groups[") + std::to_string(g) + "]", options.groups[g]);
-  }
-  all.add(own("average.decay"), options.average.decay);
-  all.add(own("average.pattern"), "'" + options.average.pattern + "'");
-  all.add(own("seed"), options.seed).add(own("shuffle"), options.shuffle);
-  all.add(own("drop_last"), options.drop_last).add(own("microbatches"), options.microbatches);
-  std::string rows;
-  for (auto const& row : options.rows) {
-    for (Action const action : row) {
-      rows += to_string(action) + " ";
-    }
-    rows += "\n";
-  }
-  all.add(own("rows"), std::to_string(options.rows.size()) + " rows with the hash " +
-                           std::to_string(hash_of(rows)));
-  Checkpoints const& checkpoints = options.checkpoints;
-  all.add(own("checkpoints"), checkpoints.on() ? "given" : "not given");
-  all.add(own("checkpoints.every_steps"), checkpoints.every_steps);
-  all.add(own("checkpoints.every_seconds"), checkpoints.every_seconds > 0.0 ? "given" : "0");
-  all.add(own("checkpoints.on_signals"), checkpoints.on_signals);
-}
-
-TANDEM_ONCE Statements statements_of(std::span<std::string const> types,
-                                     TrainerOptions const& options) {
-  static constexpr char const* names[] = {"the strategy", "the loss", "the metric", "the backend"};
-  Statements all;
-  all.add("the version of tandem, as TANDEM_VERSION says it,", TANDEM_VERSION);
-  all.add("the network",
-          types[0] + " with the hash " + std::to_string(hash_of(types[1] + types[2])));
-  for (std::size_t i = 0; i < std::size(names); ++i) {
-    all.add(names[i], types[3 + i]);
-  }
-  state(all, options);
-  return all;
-}
-
-TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements const& others) {
-  for (auto const& [name, value] : others.list_) {
-    add(prefix + name, value);
-  }
-  return *this;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
 // ---- tandem/train/checkpoint/load_weights.hpp
 
 /// @file
@@ -64094,92 +64572,6 @@ TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements co
 /// @file
 /// CheckpointPlan: what of a checkpoint is copied where, and that it is of this network and
 /// optimizer. Of the tensors' data only those of the position are looked at.
-
-// ---- tandem/train/checkpoint/states.hpp
-
-/// @file
-/// The states of Stateful layers for a checkpoint: those of the whole batch, from all ranks and
-/// processes, and back.
-
-namespace tandem {
-
-/// Of a batch of @p samples samples; nothing where that is 0, or no layer is Stateful. All
-/// processes call it.
-template <class Workers>
-std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int samples,
-                                                       int processes) {
-  using RankType = typename Workers::RankType;
-  std::vector<NamedState<typename Workers::P>> all;
-  if (!workers.facts().stateful || samples == 0) {
-    return all;
-  }
-  all = named_states<typename Workers::P>(workers.facts().network, samples);
-  for (int local = 0; local < workers.size(); ++local) {
-    workers.run_on(
-        local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
-  }
-  for (auto& tensor : all) {
-    if (processes > 1) {
-      add_over_processes(workers, std::span{tensor.value});  // each number is one process's
-    }
-  }
-  return all;
-}
-
-/// Gives the ranks those of a batch of @p samples samples; all others are 0.
-template <class Workers>
-void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
-  using RankType = typename Workers::RankType;
-  if (workers.facts().stateful) {
-    workers.run([&](RankType& rank) {
-      rank.reset_states();
-      if (samples > 0) {
-        rank.put_states(samples, all);
-      }
-    });
-  }
-}
-
-namespace detail {
-
-inline constexpr char const* state_prefix = "state.";
-
-/// Room for those of a file, as @p wanted of no samples names them; none where it has none of them.
-/// @param most  samples
-/// @returns samples
-/// @throws FileError  one is missing, is of another shape, or of more samples than @p most
-template <class P>
-TANDEM_COLD int make_room_for_states(Safetensors const& file, std::string const& path,
-                                     std::vector<NamedState<P>>& wanted, int most) {
-  std::int64_t samples = 0;
-  for (NamedState<P> const& own : wanted) {
-    TensorView const* const found = file.find(own.name);
-    samples = found != nullptr && found->shape.size() == 2 ? found->shape[0] : samples;
-  }
-  for (NamedState<P>& own : wanted) {
-    TensorView const* const found = file.find(own.name);
-    if (samples == 0 && found == nullptr) {
-      continue;
-    }
-    std::vector<std::int64_t> const shape{samples, own.numbers};
-    if (found == nullptr || found->dtype != dtype_of<P> || found->shape != shape) {
-      throw FileError{path, "tensor '" + own.name + "' is missing or no (" +
-                                std::to_string(samples) + ", " + std::to_string(own.numbers) +
-                                ") of this trainer's precision; the file is of another network"};
-    }
-    if (samples > most) {
-      throw FileError{path, "it has the states of " + std::to_string(samples) +
-                                " samples a step, but TrainerOptions::batch is " +
-                                std::to_string(most) + "; train with that batch"};
-    }
-    own.value.resize(static_cast<std::size_t>(samples * own.numbers));
-  }
-  return static_cast<int>(samples);
-}
-
-}  // namespace detail
-
-}  // namespace tandem
 
 namespace tandem {
 
@@ -64301,15 +64693,16 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
   bool const two =
       file.find(std::string{second_model} + without_prefix(by.whole)[0].name) != nullptr;
   std::vector<TensorView> wanted =
-      checkpoint_tensors(two ? by.whole : without_prefix(by.whole), by.state_names);
+      checkpoint_tensors(saved_model(two ? by.whole : without_prefix(by.whole)), by.state_names);
   bool const mean = two && by.whole.back().copy == 0;
   if (mean) {
-    for (TensorView const& tensor : checkpoint_tensors(as_second(by.whole), by.state_names)) {
+    for (TensorView const& tensor :
+         checkpoint_tensors(saved_model(as_second(by.whole)), by.state_names)) {
       wanted.push_back(tensor);
     }
   }
   bool const averages = has_averages(file);
-  std::vector<TensorView> const averaged = average_tensors(by.whole);
+  std::vector<TensorView> const averaged = average_tensors(saved_model(by.whole));
   if (averages && averaged.empty()) {
     throw FileError{path,
                     "it has averages of weights, but this trainer keeps none; give "
@@ -64334,15 +64727,16 @@ CheckpointPlan<T> plan_checkpoint(Safetensors const& file, std::string const& pa
   for (auto const& rank : ranks) {
     std::vector<CheckpointCopy>& copies = plan.of_ranks.emplace_back();
     std::vector<TensorView> const own =
-        checkpoint_tensors(two ? rank : without_prefix(rank), by.state_names);
+        checkpoint_tensors(saved_model(two ? rank : without_prefix(rank)), by.state_names);
     std::vector<TensorView> const second =  // of a state "optimizer.<state>.second.<name>"
-        mean ? checkpoint_tensors(as_second(rank), by.state_names) : std::vector<TensorView>{};
+        mean ? checkpoint_tensors(saved_model(as_second(rank)), by.state_names)
+             : std::vector<TensorView>{};
     for (std::size_t i = 0; i < own.size(); ++i) {
       copies.push_back(
           {memory_of(own[i]), file.find(own[i].name), mean ? file.find(second[i].name) : nullptr});
     }
     if (averages) {
-      for (TensorView const& tensor : average_tensors(rank)) {
+      for (TensorView const& tensor : average_tensors(saved_model(rank))) {
         copies.push_back({memory_of(tensor), file.find(tensor.name)});
       }
     } else {
@@ -65158,428 +65552,6 @@ TANDEM_ONCE CheckpointNeeds needs_of(Safetensors const& file, int processes,
 
 #endif
 
-// ---- tandem/train/checkpoint/saver.hpp
-
-/// @file
-/// CheckpointSaver: the checkpoints that train() writes by itself.
-///
-/// Between two steps the parameters are copied; a thread writes the copy while training goes on.
-/// One that cannot be written is said, and training goes on: the last complete one stays, and the
-/// next is tried when it is due. What one process alone knows, process 0's clock and a signal that
-/// came to any, is added up over all behind steps that all know beforehand, about twice a second.
-
-// ---- tandem/train/checkpoint/folder/writer.hpp
-
-/// @file
-/// CheckpointWriter: writes a copy of a checkpoint on a thread of its own, while training goes on.
-
-namespace tandem::detail {
-
-/// One checkpoint at a time. Memory: a copy of the tensors, kept for the next one.
-class CheckpointWriter {
- public:
-  CheckpointWriter() = default;
-  CheckpointWriter(CheckpointWriter const&) = delete;
-  CheckpointWriter& operator=(CheckpointWriter const&) = delete;
-  /// Finishes what is being written; for another process's share it waits only while that grows.
-  ~CheckpointWriter() { end(); }
-
-  /// Copies the tensors and begins to write them into @p folder, of which the newest @p keep stay;
-  /// waits for the checkpoint before. Whatever fails is failure(), here or later.
-  /// Cost: one pass over the tensors here, one allocation the first time.
-  TANDEM_ONCE TANDEM_COLD void begin(std::string const& folder, CheckpointContents contents,
-                                     int keep, CheckpointPeers peers);
-
-  /// Why the last checkpoint was not written; null while it is being written, and where all is
-  /// well.
-  [[nodiscard]] std::exception_ptr failure() const {
-    return done_.load(std::memory_order_acquire) ? failure_ : nullptr;
-  }
-
-  /// As the destructor.
-  void end() {
-    ends_ = true;
-    join();
-  }
-
-  /// Waits for what is being written; in a child of fork() nothing is.
-  void join() {
-    if (process_.is_own() && thread_->joinable()) {
-      thread_->join();
-    }
-  }
-
- private:
-  TANDEM_ONCE void take_copy(std::string const& folder, CheckpointContents& contents,
-                             CheckpointPeers const& peers);
-
-  std::unique_ptr<std::byte[]> copy_;
-  std::size_t size_ = 0;
-  std::exception_ptr failure_;  // the thread's until it is done
-  std::atomic<bool> done_{true};
-  std::atomic<bool> ends_{false};
-  OwnProcess process_;
-  UnlessForked<std::thread> thread_;
-};
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE void CheckpointWriter::begin(std::string const& folder, CheckpointContents contents,
-                                         int keep, CheckpointPeers peers) {
-  join();
-  failure_ = nullptr;
-  try {
-    take_copy(folder, contents, peers);
-    peers.hurries = &ends_;
-    done_.store(false, std::memory_order_relaxed);
-    *thread_ = std::thread{[this, folder, keep, peers, own = std::move(contents)] {
-      static_cast<void>(::setpriority(PRIO_PROCESS, 0, 10));  // of this thread: ranks come first
-      try {
-        write_checkpoint_folder(folder, own, NonFinite::refused, peers);
-        if (peers.process == 0) {
-          remove_oldest(folder, keep, own.about.step);
-        }
-      } catch (...) {
-        failure_ = std::current_exception();
-      }
-      done_.store(true, std::memory_order_release);
-    }};
-  } catch (...) {
-    failure_ = std::current_exception();
-    done_.store(true, std::memory_order_relaxed);
-  }
-}
-
-TANDEM_ONCE void CheckpointWriter::take_copy(std::string const& folder,
-                                             CheckpointContents& contents,
-                                             CheckpointPeers const& peers) {
-  take_share(contents, peers);
-  std::size_t bytes = 0;
-  for (TensorView const& tensor : contents.tensors) {
-    bytes += tensor.data.size();
-  }
-  if (bytes > size_) {
-    copy_.reset();
-    copy_.reset(new (std::nothrow) std::byte[bytes]);
-    size_ = copy_ ? bytes : 0;
-  }
-  if (bytes > size_) {
-    throw FileError{in_folder(folder, checkpoint_name(contents.about.step)),
-                    "this checkpoint was not written: there is no memory for a copy of its " +
-                        std::to_string(bytes) + " bytes"};
-  }
-  std::byte* to = copy_.get();
-  for (TensorView& tensor : contents.tensors) {
-    if (!tensor.data.empty()) {
-      std::memcpy(to, tensor.data.data(), tensor.data.size());
-    }
-    tensor.data = {to, tensor.data.size()};
-    to += tensor.data.size();
-  }
-}
-
-}  // namespace tandem::detail
-
-#endif
-
-namespace tandem {
-
-/// Steps until as much time has gone by as @p every, if @p steps have taken @p seconds: 1 or more,
-/// and no more than twice as many and one, since steps may become slower.
-inline std::int64_t steps_until(double every, std::int64_t steps, double seconds) {
-  auto const most = static_cast<double>(2 * steps + 1);
-  double const wanted = seconds > 0.0 ? every * static_cast<double>(steps) / seconds : most;
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(wanted, most)));
-}
-
-/// By numbers of steps, which all processes count alike, and by one process's clock.
-class CheckpointSchedule {
- public:
-  using Time = std::chrono::steady_clock::time_point;
-
-  CheckpointSchedule(Checkpoints const& when, Time now)
-      : every_steps_{when.every_steps}, every_seconds_{when.every_seconds}, last_{now} {}
-
-  /// Whether one is due behind step @p step, whatever the clock says.
-  [[nodiscard]] bool by_steps(std::int64_t step) const {
-    return every_steps_ > 0 && step % every_steps_ == 0 && step != step_;
-  }
-  [[nodiscard]] bool has_clock() const { return every_seconds_ > 0.0; }
-  /// Whether so long has gone by since the last one, or since training could begin.
-  [[nodiscard]] bool by_time(Time now) const {
-    return has_clock() && std::chrono::duration<double>(now - last_).count() >= every_seconds_;
-  }
-  /// Whether this step's is there, or being written.
-  [[nodiscard]] bool has(std::int64_t step) const { return step == step_; }
-
-  void saved(std::int64_t step, Time now) {
-    step_ = step;
-    last_ = now;
-  }
-
- private:
-  std::int64_t every_steps_;
-  double every_seconds_;
-  std::int64_t step_ = -1;  // of the last one
-  Time last_;
-};
-
-/// Of a trainer; all processes call the same verbs behind the same steps.
-/// @tparam Batch  StepBatch
-template <class Batch>
-class CheckpointSaver {
- public:
-  using Workers = WorkerGroup<Batch>;
-
-  explicit CheckpointSaver(TrainerOptions const& options)
-      : options_{options}, schedule_{options.checkpoints, std::chrono::steady_clock::now()} {
-    if (options.checkpoints.on_signals) {
-      signals_.emplace();
-    }
-  }
-  CheckpointSaver(CheckpointSaver const&) = delete;
-  CheckpointSaver& operator=(CheckpointSaver const&) = delete;
-  /// Finishes what is being written, and says where it cannot be.
-  ~CheckpointSaver() {
-    writer_.end();
-    look();
-  }
-
-  /// Whether train() is to ask for more than on().
-  [[nodiscard]] bool on() const { return options_.checkpoints.on(); }
-
-  /// Says what has failed since.
-  TANDEM_COLD void look() noexcept {
-    std::exception_ptr const failure = writer_.failure();
-    if (!failure || told_) {
-      return;
-    }
-    told_ = true;
-    try {
-      std::rethrow_exception(failure);
-    } catch (std::exception const& error) {
-      failure_ = error.what();
-      detail::write_to_stderr("tandem: ");
-      detail::write_to_stderr(error.what());
-      detail::write_to_stderr("\n");
-    } catch (...) {
-    }
-  }
-  /// What look() has said since the last call; empty where it had nothing to say. Good until the
-  /// next call.
-  [[nodiscard]] std::string_view take_failure() { return taken_ = std::exchange(failure_, {}); }
-
-  /// Whether obey() is to be called behind step @p step: the same in all processes.
-  [[nodiscard]] bool looks(std::int64_t step) const {
-    if (schedule_.by_steps(step)) {
-      return true;
-    }
-    if (options_.world.processes > 1) {
-      return (schedule_.has_clock() || signals_) && step >= next_look_;
-    }
-    return due_by_time(step) || (signals_ && signals_->any());
-  }
-
-  /// Begins a checkpoint where one is due. @pre no step is queued
-  /// @throws StoppedBySignal  one came, and there is a checkpoint of this step
-  TANDEM_COLD void obey(Workers& workers, TrainingPosition const& position) {
-    Wishes wishes;
-    wishes.saves = due_by_time(position.step) ? 1.0 : 0.0;
-    for (std::size_t i = 0; signals_ && i < wishes.came.size(); ++i) {
-      wishes.came[i] = signals_->came(i) ? 1.0 : 0.0;
-    }
-    if (options_.world.processes > 1 && position.step >= next_look_) {
-      agree(workers, wishes, position.step);
-    } else if (options_.world.processes > 1) {
-      wishes = {};
-    }
-    auto const came = std::find_if(wishes.came.begin(), wishes.came.end(),
-                                   [](double processes) { return processes > 0.0; });
-    bool const stops = came != wishes.came.end();
-    if (schedule_.by_steps(position.step) || wishes.saves > 0.0 ||
-        (stops && !schedule_.has(position.step))) {
-      save(workers, position);
-    }
-    if (stops) {
-      signals_->forget();
-      stop(workers, position.step,
-           detail::watched_signals[static_cast<std::size_t>(came - wishes.came.begin())]);
-    }
-  }
-
-  /// Begins a checkpoint. @pre no step is queued
-  TANDEM_COLD void save(Workers& workers, TrainingPosition position) {
-    schedule_.saved(position.step, std::chrono::steady_clock::now());
-    writer_.join();
-    look();
-    told_ = false;
-    detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of(workers, position.streams, own.processes);
-    writer_.begin(options_.checkpoints.folder, contents_of(workers, position, states),
-                  options_.checkpoints.keep, own);
-  }
-
-  /// Writes one into @p folder now. All processes call it; it is complete when one returns.
-  /// @returns its path
-  TANDEM_COLD std::string save_in(std::string const& folder, Workers& workers,
-                                  TrainingPosition position, NonFinite non_finite) {
-    writer_.join();  // which may be writing the checkpoint of the same step into the same folder
-    detail::CheckpointPeers const own = peers(workers);
-    auto const states = states_of(workers, position.streams, own.processes);
-    detail::CheckpointContents contents = contents_of(workers, position, states);
-    detail::take_share(contents, own);
-    std::string path = detail::in_folder(folder, detail::checkpoint_name(position.step));
-    std::exception_ptr failure;
-    try {
-      detail::write_checkpoint_folder(folder, contents, non_finite, own);
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    double failed = failure ? 1.0 : 0.0;
-    if (own.processes > 1) {
-      add_over_processes(workers, std::span{&failed, 1});
-    }
-    if (failure) {
-      std::rethrow_exception(failure);
-    }
-    if (failed > 0.0) {
-      throw FileError{path,
-                      "another process could not write its share of this checkpoint; its "
-                      "message says why"};
-    }
-    return path;
-  }
-
-  /// Waits for what is being written.
-  /// @throws what the last checkpoint has failed by, if it has
-  void await() {
-    writer_.join();
-    if (std::exception_ptr const failure = writer_.failure()) {
-      told_ = true;
-      std::rethrow_exception(failure);
-    }
-  }
-
-  /// The step of the newest complete checkpoint in the folder, as process 0 sees it; -1: there is
-  /// none. All processes call it.
-  [[nodiscard]] std::int64_t newest(Workers& workers) {
-    writer_.join();
-    double beyond = 0.0;
-    if (options_.world.process == 0) {
-      auto const steps = detail::complete_checkpoints(options_.checkpoints.folder);
-      beyond = steps.empty() ? 0.0 : static_cast<double>(steps.back() + 1);
-    }
-    if (options_.world.processes > 1) {
-      add_over_processes(workers, std::span{&beyond, 1});
-    }
-    return static_cast<std::int64_t>(beyond) - 1;
-  }
-
-  /// The trainer goes on from another step, which is that of the folder's checkpoint, or -1.
-  void loaded(std::int64_t step) {
-    schedule_.saved(step, std::chrono::steady_clock::now());
-    next_look_ = 0;
-  }
-
- private:
-  /// What processes have to say; each number is added up over them.
-  struct Wishes {
-    double saves = 0.0;
-    std::array<double, detail::watched_signals.size()> came{};
-  };
-
-  // By this process's clock.
-  [[nodiscard]] bool due_by_time(std::int64_t step) const {
-    return !schedule_.has(step) && schedule_.by_time(std::chrono::steady_clock::now());
-  }
-
-  // The same in all processes, which all call it.
-  detail::CheckpointPeers peers(Workers& workers) {
-    detail::CheckpointPeers own{
-        .process = options_.world.process,
-        .processes = options_.world.processes,
-        .run = 0,
-        .timeout = options_.timeout / 2};  // the next save waits, too, and others for it
-    if (own.processes > 1 && run_ == 0.0) {
-      using Microseconds = std::chrono::duration<double, std::micro>;  // whole ones have 51 bits
-      if (own.process == 0) {
-        run_ =
-            std::floor(Microseconds{std::chrono::system_clock::now().time_since_epoch()}.count());
-      }
-      add_over_processes(workers, std::span{&run_, 1});
-    }
-    own.run = static_cast<std::uint64_t>(run_) + ++saves_;
-    return own;
-  }
-
-  template <class States>
-  detail::CheckpointContents contents_of(Workers& workers, TrainingPosition& position,
-                                         States const& states) const {
-    Replicas<Batch> const replicas{workers};
-    replicas.fetch();
-    return detail::checkpoint_contents(replicas.whole(), state_names(options_.optimizer), position,
-                                       optimizer_name(options_.optimizer), states);
-  }
-
-  void agree(Workers& workers, Wishes& wishes, std::int64_t step) {
-    constexpr double every = 0.5;  // seconds
-    auto const now = std::chrono::steady_clock::now();
-    bool const leads = options_.world.process == 0;
-    double const seconds = std::chrono::duration<double>(now - last_look_).count();
-    std::int64_t const steps = step - last_look_step_;
-    std::array<double, 2 + detail::watched_signals.size()> numbers{};
-    numbers[0] = leads ? wishes.saves : 0.0;
-    numbers[1] =
-        leads ? static_cast<double>(steps_until(every, steps > 0 ? steps : 1, seconds)) : 0.0;
-    std::copy(wishes.came.begin(), wishes.came.end(), numbers.begin() + 2);
-    add_over_processes(workers, std::span<double>{numbers});
-    wishes.saves = numbers[0];
-    std::copy(numbers.begin() + 2, numbers.end(), wishes.came.begin());
-    next_look_ = step + static_cast<std::int64_t>(numbers[1]);
-    last_look_ = now;
-    last_look_step_ = step;
-  }
-
-  // No process ends before the checkpoint is complete: a launcher may end the others then.
-  [[noreturn]] TANDEM_COLD void stop(Workers& workers, std::int64_t step, int signal) {
-    writer_.join();
-    look();
-    double failed = writer_.failure() ? 1.0 : 0.0;
-    if (options_.world.processes > 1) {
-      add_over_processes(workers, std::span{&failed, 1});
-    }
-    std::string const path =
-        detail::in_folder(options_.checkpoints.folder, detail::checkpoint_name(step));
-    workers.leave_in_order();
-    throw StoppedBySignal{
-        signal, std::string{detail::name_of_signal(signal)} +
-                    " came, so training ends behind step " + std::to_string(step) +
-                    (failed > 0.0 ? ", which could not be saved as '" + path +
-                                        "'; started again it goes on from the newest checkpoint"
-                                  : ", saved as '" + path + "'; started again it goes on there")};
-  }
-
-  TrainerOptions const& options_;
-  CheckpointSchedule schedule_;
-  std::string failure_;
-  std::string taken_;
-  bool told_ = false;  // of the writer's failure
-  std::optional<detail::SignalWatch> signals_;
-  double run_ = 0.0;  // of several processes: when they first saved, by process 0's clock
-  std::uint64_t saves_ = 0;
-  // Of several processes: behind which step they look next, the same in all.
-  std::int64_t next_look_ = 0;
-  std::int64_t last_look_step_ = 0;
-  CheckpointSchedule::Time last_look_ = std::chrono::steady_clock::now();
-  detail::CheckpointWriter writer_;
-};
-
-}  // namespace tandem
-
 // ---- tandem/train/data_source.hpp
 
 /// @file
@@ -66091,7 +66063,9 @@ class StepQueue {
   using Batch = BatchType;
 
   /// @param most  steps that may wait: one more, and a device would have to keep a third batch
-  explicit StepQueue(int most) : most_{static_cast<std::size_t>(most)} { before_.reserve(most_); }
+  TANDEM_COLD explicit StepQueue(int most) : most_{static_cast<std::size_t>(most)} {
+    before_.reserve(most_);
+  }
 
   [[nodiscard]] bool empty() const { return before_.empty(); }
   [[nodiscard]] bool full() const { return before_.size() == most_; }
@@ -66131,6 +66105,11 @@ class StepQueue {
   }
 
  private:
+  // Throws what the step has failed by, and goes back to before it.
+  [[noreturn]] TANDEM_COLD void fail(Workers& workers, TrainingPosition& position,
+                                     StepResult const& result,
+                                     FunctionRef<std::string()> bad_sample);
+
   std::size_t most_;
   std::vector<TrainingPosition> before_;  // of before each step
   bool told_ = false;                     // that the schedule ends before the run
@@ -66155,22 +66134,28 @@ void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
 }
 
 template <class BatchType>
+void StepQueue<BatchType>::fail(Workers& workers, TrainingPosition& position,
+                                StepResult const& result, FunctionRef<std::string()> bad_sample) {
+  position = before_.front();
+  position.scaling = result.scaling;
+  before_.clear();
+  if (result.non_finite < 0) {
+    throw lost_loss_scale(position.step, result.loss_scale);
+  }
+  if (result.bad_gradient >= 0) {
+    throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
+                              workers.name_of(result.bad_gradient));
+  }
+  throw non_finite_loss(position.step, result.non_finite, workers.rank_of_loss(result.non_finite),
+                        bad_sample());
+}
+
+template <class BatchType>
 StepResult StepQueue<BatchType>::pop(Workers& workers, TrainingPosition& position,
                                      FunctionRef<std::string()> bad_sample) {
   StepResult const result = workers.collect();
   if (result.failed()) {
-    position = before_.front();
-    position.scaling = result.scaling;
-    before_.clear();
-    if (result.non_finite < 0) {
-      throw lost_loss_scale(position.step, result.loss_scale);
-    }
-    if (result.bad_gradient >= 0) {
-      throw non_finite_gradient(workers.step_of_bad_gradient(position.step),
-                                workers.name_of(result.bad_gradient));
-    }
-    throw non_finite_loss(position.step, result.non_finite, workers.rank_of_loss(result.non_finite),
-                          bad_sample());
+    fail(workers, position, result, bad_sample);
   }
   position.scaling = result.scaling;
   before_.erase(before_.begin());
@@ -66272,7 +66257,7 @@ class EpochLoop {
 
   EpochLoop(StepFacts<StepType> const& facts, Workers& workers, TrainerOptions const& options,
             TrainingPosition& position, EpochCursor& cursor, StepQueue<StepType>& queue,
-            CheckpointSaver<StepType>& saver)
+            CheckpointSaver& saver)
       : facts_{facts},
         workers_{workers},
         options_{options},
@@ -66341,7 +66326,7 @@ class EpochLoop {
   TrainingPosition& position_;
   EpochCursor& cursor_;
   StepQueue<StepType>& queue_;
-  CheckpointSaver<StepType>& saver_;
+  CheckpointSaver& saver_;
 };
 
 template <class StepType>
@@ -66411,7 +66396,8 @@ EpochResult EpochLoop<StepType>::run(Data& data, Epoch epoch, Progress const& pr
         while (!queue_.empty()) {
           collect();
         }
-        saver_.obey(workers_, position_);
+        SavedWorkers<StepType> ranks{workers_};
+        options_.checkpoints.folder.obey()(saver_, ranks, position_);
       }
     }
   }
@@ -66651,10 +66637,10 @@ class TrainerCore {
   StepResult forward(StepType const& batch);
 
   // All processes make this call, of the same things: what they differ in is said before it begins.
-  void meet(char const* call, detail::Statements const& what = {}) const {
-    agree_on_call(*workers_, options_.world, call, what);
+  void meet(char const* call, detail::CallNumbers const& what = {}) const {
+    workers_->meet(options_.world, call, what);
   }
-  static detail::Statements of_data(std::int64_t size, WhichModel which);
+  static detail::CallNumbers of_data(std::int64_t size, WhichModel which);
   // At the 1st, 2nd, 4th, ... of the program's own steps, and each 256th: a meeting takes time.
   void meet_at_some_steps(std::size_t numbers);
 
@@ -66684,7 +66670,7 @@ class TrainerCore {
   // Whether this process is the one that prints and writes.
   [[nodiscard]] bool leads() const { return options_.world.process == 0; }
 
-  [[nodiscard]] detail::Statements where() const;
+  [[nodiscard]] detail::CallNumbers where() const;
 
   [[nodiscard]] Replicas<StepType> replicas() const { return Replicas<StepType>{*workers_}; }
 
@@ -66703,7 +66689,7 @@ class TrainerCore {
   std::int64_t own_steps_ = 0;  // of several processes
   mutable OneCall one_call_;
   StepQueue<StepType> queue_{workers_->facts().steps_in_flight};
-  mutable CheckpointSaver<StepType> saver_{options_};
+  mutable CheckpointSaver saver_{options_};
 };
 
 template <class StepType>
@@ -66745,7 +66731,8 @@ template <class StepType>
 std::string TrainerCore<StepType>::save_in(std::string const& folder, NonFinite non_finite) const {
   auto const call = one_call_.begin("save_in()");
   meet("save_in()", where());
-  return saver_.save_in(folder, *workers_, position_, non_finite);
+  SavedWorkers<StepType> ranks{*workers_};
+  return saver_.save_in(folder, ranks, position_, non_finite);
 }
 
 template <class StepType>
@@ -66792,7 +66779,8 @@ std::string TrainerCore<StepType>::resume() {
   std::int64_t const step = [&] {
     auto const call = one_call_.begin("resume()", OneCall::trains);
     meet("resume()");
-    return saver_.newest(*workers_);
+    SavedWorkers<StepType> ranks{*workers_};
+    return saver_.newest(ranks);
   }();
   if (step < 0) {
     return {};
@@ -66954,10 +66942,10 @@ StepResult TrainerCore<StepType>::forward(StepType const& batch) {
 }
 
 template <class StepType>
-detail::Statements TrainerCore<StepType>::of_data(std::int64_t size, WhichModel which) {
-  detail::Statements all;
-  all.add("the number of samples", size).add("the number of the model", static_cast<int>(which));
-  return all;
+detail::CallNumbers TrainerCore<StepType>::of_data(std::int64_t size, WhichModel which) {
+  return detail::CallNumbers{}
+      .add("the number of samples", size)
+      .add("the number of the model", static_cast<int>(which));
 }
 
 template <class StepType>
@@ -66978,12 +66966,11 @@ void TrainerCore<StepType>::take_loss_scale() {
 }
 
 template <class StepType>
-detail::Statements TrainerCore<StepType>::where() const {
-  detail::Statements all;
-  all.add("the number of steps done", position_.step);
-  all.add("the number of epochs done", position_.epoch);
-  all.add("the number of samples done of the epoch", position_.position);
-  return all;
+detail::CallNumbers TrainerCore<StepType>::where() const {
+  return detail::CallNumbers{}
+      .add("the number of steps done", position_.step)
+      .add("the number of epochs done", position_.epoch)
+      .add("the number of samples done of the epoch", position_.position);
 }
 
 }  // namespace tandem
@@ -67298,7 +67285,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
     ImportedTable const table = table_for<ProgramType>(options);
     auto workers = std::make_unique<Workers>(make_rank_options<ProgramType>(options, table),
                                              stall_limit(options), options.world);
-    agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
+    if constexpr (!in_one_process<typename Workers::TransportType>) {
+      agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
+    }
     return workers;
   }
 
@@ -73650,7 +73639,7 @@ class MetricOp<M, L, BasicHost<OneDnn, Precision>> {
   void count(Pass<host::Device> const& p, T const* output, typename L::Target const* targets,
              double* sum) const {
     P const* const y = order_.read(p.device, p.batch, output, p.device.template scratch_as<P>());
-    *sum = host::top_k_count(p.batch, classes_, y, LabelsOf<L>{targets, classes_}, M::k);
+    *sum = host::top_k_count(p.batch, classes_, y, labels_of<L>(targets, classes_), M::k);
   }
 
  private:
@@ -75468,6 +75457,29 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 ///
 /// With other types a unit that needs them compiles them itself.
 
+// ---- tandem/impl/instance_macros.hpp
+
+/// @file
+/// Macros that instantiate a template or declare it to be instantiated elsewhere, as
+/// TANDEM_INSTANCE is `template` or `extern template`. Who includes this header undefines them, so
+/// it has no `#pragma once`.
+
+// One function template.
+#define TANDEM_INSTANCE_OF(...) TANDEM_INSTANCE decltype(__VA_ARGS__) __VA_ARGS__;
+
+// A rank, with all parts that it may have, of the backend that comes last. Its communicator is C,
+// its samples are of type In and have labels. No other unit looks into its parts.
+#define TANDEM_RANK_OF(C, In, ...)                                                                 \
+  template <>                                                                                      \
+  inline constexpr bool                                                                            \
+      rank_is_shared<__VA_ARGS__, C, StepBatch<__VA_ARGS__::Master, std::int32_t, In>> = true;     \
+  TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<__VA_ARGS__::Master, std::int32_t, In>>> \
+  construct_rank<Rank<RankCore<__VA_ARGS__, C, shared_rank_way<C>()>,                              \
+                      StepBatch<__VA_ARGS__::Master, std::int32_t, In>>,                           \
+                 StepBatch<__VA_ARGS__::Master, std::int32_t, In>>(                                \
+      RankProgram<__VA_ARGS__, std::int32_t> const&, RankPlan, RankOptions const&,                 \
+      RankEnds<C> const&);
+
 // Whether this unit instantiates a part, or only declares it. impl/src.hpp lists the parts.
 #if !defined(TANDEM_IMPL_UNIT)
 #define TANDEM_IMPL_HAS(part) 0
@@ -75476,9 +75488,6 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
 #else
 #define TANDEM_IMPL_HAS(part) (TANDEM_IMPL_PART == part)
 #endif
-
-// Instantiates or declares one function template.
-#define TANDEM_INSTANCE_OF(...) TANDEM_INSTANCE decltype(__VA_ARGS__) __VA_ARGS__;
 
 // Portable kernels, by the type of an element.
 #define TANDEM_KERNELS_OF(T)                                            \
@@ -75572,17 +75581,15 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE_OF(host::update<T, AverageUpdate<T, 2>>)
 
 // Tensors of a checkpoint and sums over ranks, by the type of weights.
-#define TANDEM_WEIGHTS_OF(P)                            \
-  TANDEM_INSTANCE_OF(detail::all_checkpoint_tensors<P>) \
-  TANDEM_INSTANCE_OF(detail::checkpoint_tensors<P>)     \
-  TANDEM_INSTANCE_OF(detail::average_tensors<P>)        \
-  TANDEM_INSTANCE_OF(detail::named_parameters<P>)       \
-  TANDEM_INSTANCE_OF(read_parameters<P>)                \
-  TANDEM_INSTANCE_OF(detail::read_model<P>)             \
-  TANDEM_INSTANCE_OF(detail::take_plan<P>)              \
-  TANDEM_INSTANCE class ParametersElsewhere<P>;         \
-  TANDEM_INSTANCE struct LoadedCheckpoint<P>;           \
-  TANDEM_INSTANCE_OF(initialize<P>)                     \
+#define TANDEM_WEIGHTS_OF(P)                      \
+  TANDEM_INSTANCE_OF(detail::saved_model<P>)      \
+  TANDEM_INSTANCE_OF(detail::named_parameters<P>) \
+  TANDEM_INSTANCE_OF(read_parameters<P>)          \
+  TANDEM_INSTANCE_OF(detail::read_model<P>)       \
+  TANDEM_INSTANCE_OF(detail::take_plan<P>)        \
+  TANDEM_INSTANCE class ParametersElsewhere<P>;   \
+  TANDEM_INSTANCE struct LoadedCheckpoint<P>;     \
+  TANDEM_INSTANCE_OF(initialize<P>)               \
   TANDEM_INSTANCE_OF(reduce_in_tree<P, Sum>)
 
 // A device's memory, by the types of an element and of weights.
@@ -75638,34 +75645,20 @@ struct Op<Vocabulary<V, Options...>, BasicHost<OneDnn, Precision>>
   TANDEM_INSTANCE class onednn::LinearOp<T, true>;       \
   TANDEM_INSTANCE class host::channels_last::BatchNormOp<T>;
 
-// A rank with all that it has: of kernels K in precision P, whose ranks talk by C, and whose
-// samples of In have labels. What it consists of no other unit looks into.
-#define TANDEM_RANK_OF(Kind, C, K, P, In)                                                        \
-  TANDEM_INSTANCE std::unique_ptr<RankInterface<StepBatch<P::Master, std::int32_t, In>>>         \
-  construct_rank<                                                                                \
-      Kind<RankCore<BasicHost<K, P>, C, RankWay{}>, StepBatch<P::Master, std::int32_t, In>>,     \
-      StepBatch<P::Master, std::int32_t, In>>(RankProgram<BasicHost<K, P>, std::int32_t> const&, \
-                                              RankPlan, RankOptions const&, RankEnds<C> const&);
-#define TANDEM_SHARED_RANK(C, K, P, In)                                                  \
-  template <>                                                                            \
-  inline constexpr bool                                                                  \
-      rank_is_shared<BasicHost<K, P>, C, StepBatch<P::Master, std::int32_t, In>> = true; \
-  TANDEM_RANK_OF(Rank, C, K, P, In)
-#define TANDEM_RANKS_OF(K, P)                                 \
-  TANDEM_SHARED_RANK(SelfCommunicator, K, P, P::Master)       \
-  TANDEM_SHARED_RANK(SelfCommunicator, K, P, std::int32_t)    \
-  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, P::Master)    \
-  TANDEM_SHARED_RANK(ThreadsCommunicator, K, P, std::int32_t) \
-  TANDEM_RANK_OF(AsynchronousRank, ThreadsCommunicator, K, P, P::Master)
+#define TANDEM_RANKS_OF(K, P)                                     \
+  TANDEM_RANK_OF(SelfCommunicator, P::Master, BasicHost<K, P>)    \
+  TANDEM_RANK_OF(SelfCommunicator, std::int32_t, BasicHost<K, P>) \
+  TANDEM_RANK_OF(ThreadsCommunicator, P::Master, BasicHost<K, P>) \
+  TANDEM_RANK_OF(ThreadsCommunicator, std::int32_t, BasicHost<K, P>)
 
 // A trainer but for its network, its strategy and its dataset, by the type of its steps.
-#define TANDEM_STEPS_OF(...)                          \
-  TANDEM_INSTANCE class StepStream<__VA_ARGS__>;      \
-  TANDEM_INSTANCE class WorkerGroup<__VA_ARGS__>;     \
-  TANDEM_INSTANCE class Replicas<__VA_ARGS__>;        \
-  TANDEM_INSTANCE class StepQueue<__VA_ARGS__>;       \
-  TANDEM_INSTANCE class CheckpointSaver<__VA_ARGS__>; \
-  TANDEM_INSTANCE class EpochLoop<__VA_ARGS__>;       \
+#define TANDEM_STEPS_OF(...)                       \
+  TANDEM_INSTANCE class StepStream<__VA_ARGS__>;   \
+  TANDEM_INSTANCE class WorkerGroup<__VA_ARGS__>;  \
+  TANDEM_INSTANCE class Replicas<__VA_ARGS__>;     \
+  TANDEM_INSTANCE class StepQueue<__VA_ARGS__>;    \
+  TANDEM_INSTANCE class SavedWorkers<__VA_ARGS__>; \
+  TANDEM_INSTANCE class EpochLoop<__VA_ARGS__>;    \
   TANDEM_INSTANCE class TrainerCore<__VA_ARGS__>;
 
 namespace tandem {
@@ -75737,7 +75730,6 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_STEPS_OF
 #undef TANDEM_RANK_OF
 #undef TANDEM_RANKS_OF
-#undef TANDEM_SHARED_RANK
 #undef TANDEM_ONEDNN_OPS_OF
 #undef TANDEM_OPS_OF
 #undef TANDEM_CHANNELS_OF
@@ -75814,6 +75806,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_BODIES_NAME
 #undef TANDEM_CHANNELS_OF
 #undef TANDEM_COLD
+#undef TANDEM_DEVICE_CODE
 #undef TANDEM_IMPL_HAS
 #undef TANDEM_INLINE
 #undef TANDEM_INSTANCE
@@ -75821,6 +75814,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_JOIN_NAMES
 #undef TANDEM_KERNEL
 #undef TANDEM_KERNELS_OF
+#undef TANDEM_LAUNCH_BOUNDS
 #undef TANDEM_MEMORY_OF
 #undef TANDEM_NAME_OF_ASSERTIONS
 #undef TANDEM_NAME_OF_BODIES
@@ -75834,6 +75828,5 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_OPS_OF
 #undef TANDEM_RANKS_OF
 #undef TANDEM_RANK_OF
-#undef TANDEM_SHARED_RANK
 #undef TANDEM_STEPS_OF
 #undef TANDEM_WEIGHTS_OF
