@@ -2,13 +2,15 @@
 #pragma once
 
 /// @file
-/// The whole library with the Cuda backend, for files that nvcc compiles.
+/// The whole library with the Cuda backend, for files that nvcc compiles; with
+/// TANDEM_SEPARATE_COMPILATION also for a C++ compiler, see impl/src.cuh.
 ///
 /// Link with -lcublasLt. With -DTANDEM_CUDNN (and -lcudnn) convolutions are cuDNN's, with
 /// -DTANDEM_NCCL (and -lnccl) several GPUs talk through NCCL; both must be the same in all files of
 /// a program. CMake's target tandem::cuda sees to all of this.
 
-#if !TANDEM_DEVICE_CODE && !defined(TANDEM_SEPARATE_COMPILATION)
+#if !defined(__CUDACC__) && !defined(TANDEM_CUDA_EMULATED) && \
+    !defined(TANDEM_SEPARATE_COMPILATION)
 #error \
     "tandem/cuda.cuh: compile this file with nvcc (name it .cu), or include <tandem/tandem.hpp> and use Host"
 #else

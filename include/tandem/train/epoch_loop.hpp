@@ -13,6 +13,7 @@
 #include <tandem/data/loader.hpp>
 #include <tandem/train/bad_sample.hpp>
 #include <tandem/train/checkpoint/checkpoint.hpp>
+#include <tandem/train/checkpoint/replicas.hpp>
 #include <tandem/train/checkpoint/saver.hpp>
 #include <tandem/train/data_source.hpp>
 #include <tandem/train/epoch_cursor.hpp>
