@@ -170,21 +170,62 @@ TEST_CASE("replicas of a pipeline, two stages a device, weight gradients apart")
   CHECK(first_difference(states.parameters(1), plain.parameters()) == "");
 }
 
+/// Three steps of a GPT have the same losses and norms, and all replicas the same behind them.
+void check_gpt(auto& parts, auto& plain) {
+  for (int step = 0; step < 3; ++step) {
+    StepResult const wanted = gpt_step(plain, step);
+    StepResult const got = gpt_step(parts, step);
+    CHECK(got.loss == wanted.loss);
+    CHECK(got.gradient_norm == wanted.gradient_norm);
+  }
+  CHECK(all_of(parts) == all_of(plain));
+}
+template <class S>
+using OnGpt = Trainer<SmallGpt, S, Host>;
+
 // Its buckets are summed whole, since its two gradients are added.
 TEST_CASE("a weight that two layers share has one value on all replicas") {
   Watchdog const watchdog{"shared words"};
-  Trainer<SmallGpt, DataParallel<2, Small>, Host> plain{gpt_options()};
-  Trainer<SmallGpt, DataParallel<2, Small, ShardedState>, Host> states{gpt_options()};
-  Trainer<SmallGpt, DataParallel<2, Small, ShardedGradients>, Host> parts{gpt_options()};
-  for (int step = 0; step < 3; ++step) {
-    double const loss = gpt_step(plain, step).loss;
-    CHECK(gpt_step(states, step).loss == loss);
-    CHECK(gpt_step(parts, step).loss == loss);
+  OnGpt<DataParallel<2, Small>> plain{gpt_options()};
+  OnGpt<DataParallel<2, Small, ShardedState>> states{gpt_options()};
+  check_gpt(states, plain);
+  OnGpt<DataParallel<2, Small>> again{gpt_options()};
+  OnGpt<DataParallel<2, Small, ShardedGradients>> parts{gpt_options()};
+  check_gpt(parts, again);
+}
+
+template <class... Options>
+using Slices2 = Hybrid<DataParallel<2, BucketBytes<256, 512>, Options...>, TensorParallel<2>>;
+
+TEST_CASE("replicas of devices that share layers have parts of a slice, in one format of files") {
+  Watchdog const watchdog{"shares of slices"};
+  TemporaryFolder const folder;
+  OnGpt<Slices2<>> plain{gpt_options()};
+  OnGpt<Slices2<ShardedState>> states{gpt_options()};
+  check_gpt(states, plain);
+  plain.save(folder.file("plain"));
+  states.save(folder.file("states"));
+  states.export_model(folder.file("model of states"));
+  plain.export_model(folder.file("model"));
+  CHECK(content(folder.file("states")) == content(folder.file("plain")));
+  CHECK(content(folder.file("model of states")) == content(folder.file("model")));
+  OnGpt<Slices2<>> again{gpt_options()};
+  OnGpt<Slices2<ShardedGradients>> gradients{gpt_options()};
+  check_gpt(gradients, again);
+  gradients.load(folder.file("states"));
+  CHECK(gpt_step(gradients, 3).loss == gpt_step(plain, 3).loss);
+  CHECK(all_of(gradients) == all_of(plain));
+  for (int rank = 0; rank < 4; ++rank) {
+    CHECK(states.memory(rank).optimizer_state ==
+          std::int64_t{2} * 4 * DeviceOf<decltype(states)>::layout.trained / 2);
   }
-  for (int replica = 0; replica < 2; ++replica) {
-    CHECK(first_difference(states.parameters(replica), plain.parameters()) == "");
-    CHECK(first_difference(parts.parameters(replica), plain.parameters()) == "");
-  }
+}
+
+TEST_CASE("replicas that have several slices each deal their parameters") {
+  Watchdog const watchdog{"shares of several slices"};
+  OnGpt<DataParallel<2, BucketBytes<256, 512>, Slices<2>>> plain{gpt_options()};
+  OnGpt<DataParallel<2, BucketBytes<256, 512>, Slices<2>, ShardedParameters>> parts{gpt_options()};
+  check_gpt(parts, plain);
 }
 
 template <class... Options>
