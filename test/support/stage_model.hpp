@@ -26,7 +26,7 @@ template <class Own, class Backend>
 struct StageModelParts : PhaseHost<typename Backend::Scalar> {
   using T = typename Backend::Master;
   using Device = typename Backend::Device;
-  using PassType = Pass<Device>;
+  using PassType = tandem::Pass<Device>;
   using Memory = RankMemory<Backend>;
   using Table = typename Memory::Table;
   static constexpr LocalStage stage = Own::stages.stage[0];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PipeDream, with and without vertical sync, trains by its equation, bit for bit. And the
+// PipeDream, with and without vertical sync, trains by its equation, bit for bit; so do two models
+// of which an average is taken a step later, while the next gradient is computed. And the
 // references that asynchronous pipelines are compared with: without a delay they are one device,
 // bit for bit; with one they all differ.
 
@@ -9,7 +10,7 @@
 #include "ten_steps.hpp"
 
 namespace tandem::test {
-namespace asynchronous_test {
+namespace ten_steps_test {
 
 TEST_CASE("PipeDream on four devices, and emptied after five steps") {
   check_ten_steps<PipeDreamEquation, InFour<PipeDream, 1>>();
@@ -20,6 +21,26 @@ TEST_CASE("PipeDream with vertical sync on four devices, and emptied after two s
   using S = InFour<PipeDreamVerticalSync, 1>;
   check_ten_steps<VerticalSyncEquation, S>();
   check_ten_steps<VerticalSyncEquation, S>(ten_steps_options(), 2);
+}
+
+TEST_CASE("two models: weights, overlapped, on two devices") {
+  using S = CrossModelParallel<Overlapped<AverageWeights<>>, Split<5>, Split<7>>;
+  check_two_models<S>();
+  check_two_models<S>(with_adam());
+}
+
+TEST_CASE("two models: weights and states, overlapped, every second step, on four devices") {
+  using S = CrossPipeline<4, Overlapped<AverageWeightsAndState<2>>, Split<2>, Split<3>, Split<3>,
+                          Split<4>>;
+  check_two_models<S>();
+  check_two_models<S>(with_adam());
+}
+
+TEST_CASE(
+    "two models: weights and states, overlapped, on three devices that compute each stage again") {
+  using S = CrossModelParallel<Overlapped<AverageWeightsAndState<>>, Split<4>, Split<4>, Split<4>,
+                               Checkpoint<Boundaries>>;
+  check_two_models<S>();
 }
 
 TEST_CASE("stages without a delay are one device") {
@@ -64,5 +85,5 @@ TEST_CASE("on four stages each equation says something else") {
   CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());
 }
 
-}  // namespace asynchronous_test
+}  // namespace ten_steps_test
 }  // namespace tandem::test
