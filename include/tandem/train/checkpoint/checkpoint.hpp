@@ -114,9 +114,12 @@ struct SavedModel {
 template <class T>
 TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& parameters,
                                    std::vector<NamedState<T>> const& states = {}, int streams = 0) {
-  SavedModel model{.dtype = dtype_of<T>};
-  for (NamedParameter<T> const& p : parameters) {
-    auto& own = model.parameters.emplace_back();
+  SavedModel model{.parameters = std::vector<NamedParameter<std::byte>>(parameters.size()),
+                   .dtype = dtype_of<T>,
+                   .states = std::vector<TensorView>(states.size())};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    NamedParameter<T> const& p = parameters[i];
+    NamedParameter<std::byte>& own = model.parameters[i];
     own.name = p.name;
     own.index = p.index;
     own.shape = p.shape;
@@ -127,9 +130,9 @@ TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& paramet
       own.states.push_back(std::as_bytes(state));
     }
   }
-  for (NamedState<T> const& state : states) {
-    model.states.push_back(
-        view_of(state.name, {2, {streams, state.numbers}}, std::span<T const>{state.value}));
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    model.states[i] = view_of(states[i].name, {2, {streams, states[i].numbers}},
+                              std::span<T const>{states[i].value});
   }
   return model;
 }

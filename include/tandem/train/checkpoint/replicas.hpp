@@ -81,8 +81,9 @@ class Replicas {
   [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
     std::vector<NamedParameter<T>> list = of(0);
     if (has_two()) {
-      std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
-      list.insert(list.end(), second.begin(), second.end());
+      for (NamedParameter<T>& second : with_prefix(of(0, 1))) {
+        list.push_back(std::move(second));
+      }
     }
     return list;
   }
