@@ -20,4 +20,19 @@ concept AsynchronousSchedule = requires(int devices, int microbatches) {
   { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
 };
 
+namespace detail {
+
+/// The members that orders whose steps are of one microbatch have alike.
+template <WeightRule Weights, int Delays = 1>
+struct UpdatesEachMicrobatch {
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = Weights, .delays = Delays};
+  }
+};
+
+}  // namespace detail
+
 }  // namespace tandem

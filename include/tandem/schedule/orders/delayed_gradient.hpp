@@ -18,17 +18,10 @@ namespace tandem {
 /// equal. DDG keeps the graphs of old microbatches where PipeDream keeps weights.
 /// Staleness: p - 1 - k updates. Memory: p - k versions of a stage's weights, as many microbatches.
 /// Source: Huo et al., ICML 2018, arXiv:1804.10574
-struct DelayedGradient {
+struct DelayedGradient : detail::UpdatesEachMicrobatch<WeightRule::stashed> {
   static constexpr char const* name = "delayed_gradient";
   static constexpr ScheduleWords words{.type = "Pipeline<DelayedGradient, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
-  }
 };
 
 }  // namespace tandem

@@ -17,16 +17,12 @@ namespace tandem {
 /// At most 2 p + 1 microbatches of half a stage are live on a device.
 /// @pre    2 p microbatches or more
 /// Source: deepseek-ai/DualPipe, DualPipeV; the order of ScheduleDualPipeV of PyTorch
-struct DualPipeV {
+struct DualPipeV : detail::TurningOrder {
   static constexpr char const* name = "dual_pipe_v";
   static constexpr ScheduleWords words{
       .type = "Pipeline<DualPipeV, {count}, ",
       .microbatches = "twice as many microbatches as devices, or more",
       .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches >= 2 * devices;

@@ -19,17 +19,10 @@ namespace tandem {
 /// version of the weights, the inputs of p - k microbatches, the activations of one. Cost: one more
 /// forward pass.
 /// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
-struct FeaturesReplay {
+struct FeaturesReplay : detail::UpdatesEachMicrobatch<WeightRule::replayed> {
   static constexpr char const* name = "features_replay";
   static constexpr ScheduleWords words{.type = "Pipeline<FeaturesReplay, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::replayed};
-  }
 };
 
 }  // namespace tandem

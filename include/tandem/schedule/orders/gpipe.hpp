@@ -13,16 +13,9 @@ namespace tandem {
 ///
 /// Idle for (p - 1)(F + B) of (m + p - 1)(F + B); every microbatch is live at once.
 /// Source: Huang et al., arXiv:1811.06965
-struct GPipe {
+struct GPipe : detail::ChainOrder {
   static constexpr char const* name = "gpipe";
   static constexpr ScheduleWords words{.type = "Pipeline<GPipe, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

@@ -16,16 +16,9 @@ namespace tandem {
 ///
 /// Idle for (p - 1)(F + B), as GPipe, but at most min(m, p - r) microbatches are live.
 /// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
-struct OneFOneB {
+struct OneFOneB : detail::ChainOrder {
   static constexpr char const* name = "one_f_one_b";
   static constexpr ScheduleWords words{.type = "Pipeline<OneFOneB, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

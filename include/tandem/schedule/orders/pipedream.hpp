@@ -21,17 +21,10 @@ namespace tandem {
 /// Idle: never, once it is filled. Staleness: d updates. Memory: p - k versions of a stage's
 /// weights and as many microbatches live.
 /// Source: Harlap et al. 2018, arXiv:1806.03377; Narayanan et al., SOSP 2019
-struct PipeDream {
+struct PipeDream : detail::UpdatesEachMicrobatch<WeightRule::stashed> {
   static constexpr char const* name = "pipedream";
   static constexpr ScheduleWords words{.type = "Pipeline<PipeDream, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
-  }
 };
 
 /// PipeDream with vertical sync: for each microbatch all stages read the version that the first one
@@ -41,17 +34,10 @@ struct PipeDream {
 ///
 /// Staleness: p - 1 updates on every stage. Memory: p versions of each stage's weights.
 /// Source: Harlap et al. 2018, arXiv:1806.03377, section 3.4
-struct PipeDreamVerticalSync {
+struct PipeDreamVerticalSync : detail::UpdatesEachMicrobatch<WeightRule::vertical> {
   static constexpr char const* name = "pipedream_vertical_sync";
   static constexpr ScheduleWords words{.type = "Pipeline<PipeDreamVerticalSync, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::vertical};
-  }
 };
 
 }  // namespace tandem

@@ -22,6 +22,24 @@ struct NoSink {
   constexpr void operator()(int, Action) const {}
 };
 
+/// The members that orders of one stage a device have alike.
+struct ChainOrder {
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+};
+
+/// The members that orders of two stages a device have alike, which turn back at the last device.
+struct TurningOrder : ChainOrder {
+  static constexpr int chunks = 2;
+  static constexpr bool splits_backward = true;
+  static constexpr bool turns_back = true;
+};
+
 constexpr Action pass(ActionKind kind, int stage, int microbatch) {
   return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = microbatch};
 }

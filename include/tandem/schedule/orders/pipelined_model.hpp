@@ -19,20 +19,10 @@ namespace tandem {
 /// weights, the inputs of 2 (p - 1 - k) + 1 microbatches, the activations of one. Cost: one more
 /// forward pass. Source: Xu, Huo and Huang, CVPR 2020, arXiv:1909.02625 (layer-wise staleness; here
 /// one forward and one backward a slot)
-struct PipelinedModel {
+struct PipelinedModel : detail::UpdatesEachMicrobatch<WeightRule::replayed, 2> {
   static constexpr char const* name = "pmp";
   static constexpr ScheduleWords words{.type = "Pipeline<PipelinedModel, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices,
-            .microbatches = microbatches,
-            .weights = WeightRule::replayed,
-            .delays = 2};
-  }
 };
 
 }  // namespace tandem

@@ -13,16 +13,9 @@ namespace tandem {
 /// Each device: F0 B0 F1 B1 …
 ///
 /// While one device works the others wait: (p - 1) / p of the time. One microbatch is live.
-struct SequentialStages {
+struct SequentialStages : detail::ChainOrder {
   static constexpr char const* name = "sequential";
   static constexpr ScheduleWords words{.type = "ModelParallel<"};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

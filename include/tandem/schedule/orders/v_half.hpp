@@ -18,17 +18,9 @@ namespace tandem {
 /// passes of half a stage, or (7 p - 7) / 2 if p is odd; 1F1B is for 6 (p - 1). The paper's own
 /// tables are squeezed further, to half of 1F1B's.
 /// Source: Qi et al., arXiv:2405.15362
-struct VHalf {
+struct VHalf : detail::TurningOrder {
   static constexpr char const* name = "v_half";
   static constexpr ScheduleWords words{.type = "Pipeline<VHalf, {count}, ", .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

@@ -17,17 +17,9 @@ namespace tandem {
 /// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for 4 p - 5
 /// passes of half a stage, 2 more if p is a multiple of 3; 1F1B is for 6 (p - 1).
 /// Source: Qi et al., arXiv:2405.15362
-struct VMin {
+struct VMin : detail::TurningOrder {
   static constexpr char const* name = "v_min";
   static constexpr ScheduleWords words{.type = "Pipeline<VMin, {count}, ", .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

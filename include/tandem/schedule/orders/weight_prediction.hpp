@@ -18,17 +18,10 @@ namespace tandem {
 /// Staleness: that of the prediction's error. Memory: the weights and one buffer for what is
 /// predicted, p - k microbatches live.
 /// Source: Chen et al. 2018, SpecTrain, arXiv:1809.02839
-struct WeightPrediction {
+struct WeightPrediction : detail::UpdatesEachMicrobatch<WeightRule::predicted> {
   static constexpr char const* name = "weight_prediction";
   static constexpr ScheduleWords words{.type = "Pipeline<WeightPrediction, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::predicted};
-  }
 };
 
 }  // namespace tandem

@@ -45,16 +45,10 @@ constexpr void generate_zero_bubble(int device, int ahead, int deferred, int mic
 /// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
 /// live on each device, and on the last ones most of them wait for W alone.
 /// Source: Qi et al., arXiv:2401.10241 (H1)
-struct ZeroBubbleH1 {
+struct ZeroBubbleH1 : detail::ChainOrder {
   static constexpr char const* name = "zero_bubble_h1";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH1, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
   static constexpr bool splits_backward = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

@@ -19,16 +19,10 @@ namespace tandem {
 /// gradients is known before any update, unless it is PostValidated<ZeroBubbleH2>. At most min(m, 2
 /// p - 1) microbatches are live on each device, twice as many as in H1.
 /// Source: Qi et al., arXiv:2401.10241 (H2)
-struct ZeroBubbleH2 {
+struct ZeroBubbleH2 : detail::ChainOrder {
   static constexpr char const* name = "zero_bubble_h2";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH2, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
   static constexpr bool splits_backward = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {

@@ -101,18 +101,10 @@ class ZeroBubbleVRow {
 /// only, for p - 1 passes of half a stage in all; 1F1B is for 6 (p - 1). At most 2 p microbatches
 /// of half a stage are live on a device, as much as on the first one of 1F1B.
 /// Source: Qi et al., arXiv:2401.10241, section 6; the order of ScheduleZBVZeroBubble of PyTorch
-struct ZeroBubbleV {
+struct ZeroBubbleV : detail::TurningOrder {
   static constexpr char const* name = "zero_bubble_v";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleV, {count}, ",
                                        .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
