@@ -135,6 +135,15 @@ TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata) {
   return hex_of(hash.digest());
 }
 
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path) {
+  if (now != noted) {
+    throw FileError{path, what + " is damaged: its checksum is " + now +
+                              ", but the file was written with " + json_quoted(noted) +
+                              "; take another copy of the file"};
+  }
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -149,23 +158,6 @@ TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tenso
   metadata.emplace_back(detail::checksum_key, detail::metadata_checksum(metadata));
   return metadata;
 }
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
-                                std::string const& noted, std::string const& path) {
-  if (now != noted) {
-    throw FileError{path, what + " is damaged: its checksum is " + now +
-                              ", but the file was written with " + json_quoted(noted) +
-                              "; take another copy of the file"};
-  }
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
 
 TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
                               std::string const& path) {

@@ -205,54 +205,6 @@ TANDEM_ONCE std::string_view without_last_blanks(std::string_view text) {
   return text.substr(0, end);
 }
 
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE std::string bleu_words(std::string_view sentence) {
-  std::string text{detail::without_last_blanks(sentence)};
-  detail::replace_all(text, "<skipped>", "");
-  detail::replace_all(text, "-\n", "");
-  detail::replace_all(text, "\n", " ");
-  detail::replace_all(text, "&quot;", "\"");
-  detail::replace_all(text, "&amp;", "&");
-  detail::replace_all(text, "&lt;", "<");
-  detail::replace_all(text, "&gt;", ">");
-  std::string apart = " ";
-  for (char const c : text) {
-    if (detail::stands_apart(c)) {
-      apart += ' ';
-      apart += c;
-      apart += ' ';
-    } else {
-      apart += c;
-    }
-  }
-  apart += ' ';
-  using detail::is_ascii_digit;
-  using detail::is_stop;
-  apart = detail::rewritten_pairs(
-      apart, [](char a, char b) { return !is_ascii_digit(a) && is_stop(b); },
-      [](std::string& out, char a, char b) {
-        out.append({a, ' ', b, ' '});
-      });
-  apart = detail::rewritten_pairs(
-      apart, [](char a, char b) { return is_stop(a) && !is_ascii_digit(b); },
-      [](std::string& out, char a, char b) {
-        out.append({' ', a, ' ', b});
-      });
-  apart = detail::rewritten_pairs(
-      apart, [](char a, char b) { return is_ascii_digit(a) && b == '-'; },
-      [](std::string& out, char a, char b) {
-        out.append({a, ' ', b, ' '});
-      });
-  return detail::single_spaced(apart);
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
 TANDEM_ONCE void count_bleu(Bleu& sum, std::string_view translation,
                             std::span<std::string const> references) {
   NGrams const own{translation};
@@ -317,9 +269,65 @@ TANDEM_ONCE Bleu scored(Bleu bleu) {
   return bleu;
 }
 
+TANDEM_ONCE NGrams::NGrams(std::string_view sentence) {
+  std::vector<std::size_t> begin{};  // of each word
+  for (std::size_t at = 0; at < sentence.size(); ++at) {
+    if (at == 0 || sentence[at - 1] == ' ') {
+      begin.push_back(at);
+    }
+  }
+  words = static_cast<std::int64_t>(begin.size());
+  begin.push_back(sentence.size() + 1);  // where one more would
+  for (std::size_t n = 1; n <= Bleu::orders; ++n) {
+    for (std::size_t i = 0; i + n < begin.size(); ++i) {
+      ++count[n - 1][sentence.substr(begin[i], begin[i + n] - 1 - begin[i])];
+    }
+  }
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE std::string bleu_words(std::string_view sentence) {
+  std::string text{detail::without_last_blanks(sentence)};
+  detail::replace_all(text, "<skipped>", "");
+  detail::replace_all(text, "-\n", "");
+  detail::replace_all(text, "\n", " ");
+  detail::replace_all(text, "&quot;", "\"");
+  detail::replace_all(text, "&amp;", "&");
+  detail::replace_all(text, "&lt;", "<");
+  detail::replace_all(text, "&gt;", ">");
+  std::string apart = " ";
+  for (char const c : text) {
+    if (detail::stands_apart(c)) {
+      apart += ' ';
+      apart += c;
+      apart += ' ';
+    } else {
+      apart += c;
+    }
+  }
+  apart += ' ';
+  using detail::is_ascii_digit;
+  using detail::is_stop;
+  apart = detail::rewritten_pairs(
+      apart, [](char a, char b) { return !is_ascii_digit(a) && is_stop(b); },
+      [](std::string& out, char a, char b) {
+        out.append({a, ' ', b, ' '});
+      });
+  apart = detail::rewritten_pairs(
+      apart, [](char a, char b) { return is_stop(a) && !is_ascii_digit(b); },
+      [](std::string& out, char a, char b) {
+        out.append({' ', a, ' ', b});
+      });
+  apart = detail::rewritten_pairs(
+      apart, [](char a, char b) { return is_ascii_digit(a) && b == '-'; },
+      [](std::string& out, char a, char b) {
+        out.append({a, ' ', b, ' '});
+      });
+  return detail::single_spaced(apart);
+}
 
 TANDEM_ONCE Bleu bleu(std::span<std::string const> translations,
                       std::span<std::string const> references) {
@@ -343,25 +351,5 @@ TANDEM_ONCE Bleu bleu(std::span<std::string const> translations,
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE NGrams::NGrams(std::string_view sentence) {
-  std::vector<std::size_t> begin{};  // of each word
-  for (std::size_t at = 0; at < sentence.size(); ++at) {
-    if (at == 0 || sentence[at - 1] == ' ') {
-      begin.push_back(at);
-    }
-  }
-  words = static_cast<std::int64_t>(begin.size());
-  begin.push_back(sentence.size() + 1);  // where one more would
-  for (std::size_t n = 1; n <= Bleu::orders; ++n) {
-    for (std::size_t i = 0; i + n < begin.size(); ++i) {
-      ++count[n - 1][sentence.substr(begin[i], begin[i + n] - 1 - begin[i])];
-    }
-  }
-}
-
-}  // namespace tandem::detail
 
 #endif
