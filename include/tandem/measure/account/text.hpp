@@ -95,6 +95,14 @@ TANDEM_ONCE std::string account_heads(char const* what) {
   return line;
 }
 
+TANDEM_ONCE void AccountLine::add(cuda::Launch const& launch, double more) {
+  seconds += more;
+  sum.times += launch.times;
+  sum.read += launch.read;
+  sum.written += launch.written;
+  sum.operations += launch.operations;
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -140,17 +148,5 @@ TANDEM_ONCE std::string account_text(StepAccount const& account, std::string con
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE void AccountLine::add(cuda::Launch const& launch, double more) {
-  seconds += more;
-  sum.times += launch.times;
-  sum.read += launch.read;
-  sum.written += launch.written;
-  sum.operations += launch.operations;
-}
-
-}  // namespace tandem::detail
 
 #endif

@@ -51,28 +51,6 @@ TANDEM_ONCE [[nodiscard]] std::string epochs_json(EpochMeasurement const& measur
 
 #if TANDEM_BODIES
 
-namespace tandem {
-
-TANDEM_ONCE std::string epoch_points_text(std::vector<EpochPoint> const& points) {
-  std::string text;
-  for (EpochPoint const& point : points) {
-    text += text.empty() ? "" : ",";
-    text += detail::digits(point.batch, 15) + ":" + detail::digits(point.epochs, 4);
-  }
-  return text;
-}
-
-/// The law nearest to the points; none if there is only one, or they rise too steeply for it.
-TANDEM_ONCE [[nodiscard]] std::optional<CriticalBatchLaw> law_of(EpochMeasurement const& measured) {
-  try {
-    return fit_critical_batch(measured.epoch_points());
-  } catch (ContractError const&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace tandem
-
 namespace tandem::detail {
 
 TANDEM_ONCE std::string law_text(std::optional<CriticalBatchLaw> const& law) {
@@ -94,6 +72,24 @@ TANDEM_ONCE std::string law_text(std::optional<CriticalBatchLaw> const& law) {
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE std::string epoch_points_text(std::vector<EpochPoint> const& points) {
+  std::string text;
+  for (EpochPoint const& point : points) {
+    text += text.empty() ? "" : ",";
+    text += detail::digits(point.batch, 15) + ":" + detail::digits(point.epochs, 4);
+  }
+  return text;
+}
+
+/// The law nearest to the points; none if there is only one, or they rise too steeply for it.
+TANDEM_ONCE [[nodiscard]] std::optional<CriticalBatchLaw> law_of(EpochMeasurement const& measured) {
+  try {
+    return fit_critical_batch(measured.epoch_points());
+  } catch (ContractError const&) {
+    return std::nullopt;
+  }
+}
 
 TANDEM_ONCE std::string epochs_text(EpochMeasurement const& measured) {
   EpochTask const& task = measured.task;

@@ -112,6 +112,30 @@ TANDEM_ONCE [[nodiscard]] EpochMeasurement summarize_runs(EpochTask const& task,
 
 #if TANDEM_BODIES
 
+namespace tandem::detail {
+
+TANDEM_ONCE double middle(std::vector<double> const& ascending) {
+  std::size_t const half = ascending.size() / 2;
+  return ascending.size() % 2 == 1 ? ascending[half] : (ascending[half - 1] + ascending[half]) / 2;
+}
+
+TANDEM_ONCE std::string missed_sentence(EpochTask const& task, int batch, std::size_t reached,
+                                        std::vector<EpochRun> const& runs) {
+  double best = 0;
+  std::string fault;
+  for (EpochRun const& run : runs) {
+    if (run.batch == batch) {
+      best = std::max(best, run.best);
+      fault = run.fault.empty() ? fault : "; seed " + std::to_string(run.seed) + ": " + run.fault;
+    }
+  }
+  return "batch " + std::to_string(batch) + ": " + std::to_string(reached) + " of " +
+         std::to_string(task.seeds) + " runs reached " + digits(task.target, 4) + " within " +
+         digits(task.most_epochs, 4) + " epochs; the best accuracy was " + digits(best, 4) + fault;
+}
+
+}  // namespace tandem::detail
+
 namespace tandem {
 
 TANDEM_ONCE Optimizer scaled_optimizer(EpochTask const& task, int batch) {
@@ -151,34 +175,6 @@ TANDEM_ONCE void check_epoch_task(EpochTask const& task, std::int64_t samples) {
     before = batch;
   }
 }
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE double middle(std::vector<double> const& ascending) {
-  std::size_t const half = ascending.size() / 2;
-  return ascending.size() % 2 == 1 ? ascending[half] : (ascending[half - 1] + ascending[half]) / 2;
-}
-
-TANDEM_ONCE std::string missed_sentence(EpochTask const& task, int batch, std::size_t reached,
-                                        std::vector<EpochRun> const& runs) {
-  double best = 0;
-  std::string fault;
-  for (EpochRun const& run : runs) {
-    if (run.batch == batch) {
-      best = std::max(best, run.best);
-      fault = run.fault.empty() ? fault : "; seed " + std::to_string(run.seed) + ": " + run.fault;
-    }
-  }
-  return "batch " + std::to_string(batch) + ": " + std::to_string(reached) + " of " +
-         std::to_string(task.seeds) + " runs reached " + digits(task.target, 4) + " within " +
-         digits(task.most_epochs, 4) + " epochs; the best accuracy was " + digits(best, 4) + fault;
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
 
 TANDEM_ONCE EpochMeasurement summarize_runs(EpochTask const& task, std::int64_t samples,
                                             std::vector<EpochRun> runs) {
