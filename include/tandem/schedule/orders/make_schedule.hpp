@@ -64,20 +64,6 @@ TANDEM_ONCE RuntimeMap make_map(std::string_view name, int devices, int chunks =
 
 #if TANDEM_BODIES
 
-namespace tandem {
-
-TANDEM_ONCE std::string schedule_names(bool asynchronous) {
-  std::string list;
-  for (detail::NamedSchedule const& one : detail::all_schedules) {
-    if (one.is_asynchronous == asynchronous) {
-      list += (list.empty() ? "" : ", ") + std::string{one.name};
-    }
-  }
-  return list;
-}
-
-}  // namespace tandem
-
 namespace tandem::detail {
 
 /// "interleaved", of those that there are.
@@ -132,6 +118,16 @@ TANDEM_ONCE ActionRows make_asynchronous(std::string_view name, Asynchrony const
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE std::string schedule_names(bool asynchronous) {
+  std::string list;
+  for (detail::NamedSchedule const& one : detail::all_schedules) {
+    if (one.is_asynchronous == asynchronous) {
+      list += (list.empty() ? "" : ", ") + std::string{one.name};
+    }
+  }
+  return list;
+}
 
 TANDEM_ONCE Asynchrony make_asynchrony(std::string_view name, int devices, int microbatches) {
   return detail::checked_schedule(name, devices, 1).asynchrony(devices, microbatches);

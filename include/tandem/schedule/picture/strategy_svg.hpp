@@ -156,6 +156,25 @@ TANDEM_ONCE std::string picture_legend(StepPicture const& picture, bool lighter,
   return text;
 }
 
+TANDEM_ONCE PictureLayout::PictureLayout(StepPicture const& picture)
+    : part_width{picture.copies > 1  ? 28
+                 : picture.parts > 1 ? 50
+                                     : 40} {
+  Ticks held = 0;
+  for (RankPicture const& rank : picture.rank) {
+    Ticks width = 0;
+    for (HeldPart const& part : rank.holds) {
+      width += part_width + stack * part.versions;
+    }
+    held = std::max(held, width);
+    for (PictureBar const& bar : rank.bars) {
+      end = std::max(end, bar.time.end);
+    }
+  }
+  bars_left = left + held + 24;
+  end = bars_left + end * tick;
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -203,28 +222,5 @@ TANDEM_ONCE std::string strategy_svg(StepPicture const& picture, std::string con
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE PictureLayout::PictureLayout(StepPicture const& picture)
-    : part_width{picture.copies > 1  ? 28
-                 : picture.parts > 1 ? 50
-                                     : 40} {
-  Ticks held = 0;
-  for (RankPicture const& rank : picture.rank) {
-    Ticks width = 0;
-    for (HeldPart const& part : rank.holds) {
-      width += part_width + stack * part.versions;
-    }
-    held = std::max(held, width);
-    for (PictureBar const& bar : rank.bars) {
-      end = std::max(end, bar.time.end);
-    }
-  }
-  bars_left = left + held + 24;
-  end = bars_left + end * tick;
-}
-
-}  // namespace tandem::detail
 
 #endif
