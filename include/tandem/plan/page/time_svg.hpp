@@ -196,6 +196,20 @@ TANDEM_ONCE std::string lines_svg(std::vector<int> const& devices,
   return text + "</svg>\n";
 }
 
+TANDEM_ONCE TimeAxes::TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
+    : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
+  double low = std::numeric_limits<double>::infinity();
+  double high = 0;
+  for (TimeLine const& line : lines) {
+    for (TimePoint const& point : line.points) {
+      low = std::min(low, point.seconds);
+      high = std::max(high, point.seconds);
+    }
+  }
+  low_ = high > 0 ? low / 1.15 : 1;
+  high_ = high > 0 ? high * 1.15 : 10;
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -223,23 +237,5 @@ TANDEM_ONCE std::string time_svg(SearchResult const& result,
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE TimeAxes::TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
-    : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
-  double low = std::numeric_limits<double>::infinity();
-  double high = 0;
-  for (TimeLine const& line : lines) {
-    for (TimePoint const& point : line.points) {
-      low = std::min(low, point.seconds);
-      high = std::max(high, point.seconds);
-    }
-  }
-  low_ = high > 0 ? low / 1.15 : 1;
-  high_ = high > 0 ? high * 1.15 : 10;
-}
-
-}  // namespace tandem::detail
 
 #endif

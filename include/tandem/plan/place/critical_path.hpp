@@ -200,29 +200,6 @@ class StepBound {
   Numbered<double> tail_;  // and from its begin
 };
 
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE double critical_path(CostGraph const& graph) {
-  detail::check_placement_task(graph, {});
-  detail::Numbered<double> rest(graph.node.size());  // of the paths that begin behind a node
-  auto const time = [&](int i) { return graph.node[static_cast<std::size_t>(i)].time(); };
-  double longest = 0;
-  detail::GraphNeighbours const neighbours{graph};
-  for (int i = graph.nodes(); i-- > 0;) {
-    for (int const reader : neighbours.readers(i)) {
-      rest[i] = std::max(rest[i], time(reader) + rest[reader]);
-    }
-    longest = std::max(longest, time(i) + rest[i]);
-  }
-  return longest;
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
 TANDEM_ONCE CostGraph sources_of(CostGraph const& graph, int sink) {
   GraphNeighbours const neighbours{graph};
   Numbered<int> place(graph.node.size(), -1);
@@ -250,6 +227,21 @@ TANDEM_ONCE CostGraph sources_of(CostGraph const& graph, int sink) {
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE double critical_path(CostGraph const& graph) {
+  detail::check_placement_task(graph, {});
+  detail::Numbered<double> rest(graph.node.size());  // of the paths that begin behind a node
+  auto const time = [&](int i) { return graph.node[static_cast<std::size_t>(i)].time(); };
+  double longest = 0;
+  detail::GraphNeighbours const neighbours{graph};
+  for (int i = graph.nodes(); i-- > 0;) {
+    for (int const reader : neighbours.readers(i)) {
+      rest[i] = std::max(rest[i], time(reader) + rest[reader]);
+    }
+    longest = std::max(longest, time(i) + rest[i]);
+  }
+  return longest;
+}
 
 TANDEM_ONCE double step_lower_bound(CostGraph const& graph, PlacementTask const& task) {
   detail::check_placement_task(graph, task);

@@ -224,31 +224,6 @@ TANDEM_ONCE bool fits_memory(CostGraph const& graph, PlacementTask const& task,
   return fits;
 }
 
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE double schedule_step(CostGraph const& graph, PlacementTask const& task,
-                                 std::span<int const> device) {
-  detail::check_placement_task(graph, task);
-  detail::check_devices(graph, task, device);
-  if (!detail::fits_memory(graph, task, device)) {
-    return std::numeric_limits<double>::infinity();
-  }
-  return detail::ListSchedule{graph, task}.step(device);
-}
-
-TANDEM_ONCE PlacementTimeline schedule_timeline(CostGraph const& graph, PlacementTask const& task,
-                                                std::span<int const> device) {
-  detail::check_placement_task(graph, task);
-  detail::check_devices(graph, task, device);
-  return detail::ListSchedule{graph, task}.timeline(device);
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
 TANDEM_ONCE ListSchedule::ListSchedule(CostGraph const& graph, PlacementTask const& task)
     : nodes_{graph.nodes()},
       devices_{task.devices},
@@ -385,5 +360,26 @@ TANDEM_ONCE void ListSchedule::end_backward(int i) {
 }
 
 }  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE double schedule_step(CostGraph const& graph, PlacementTask const& task,
+                                 std::span<int const> device) {
+  detail::check_placement_task(graph, task);
+  detail::check_devices(graph, task, device);
+  if (!detail::fits_memory(graph, task, device)) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return detail::ListSchedule{graph, task}.step(device);
+}
+
+TANDEM_ONCE PlacementTimeline schedule_timeline(CostGraph const& graph, PlacementTask const& task,
+                                                std::span<int const> device) {
+  detail::check_placement_task(graph, task);
+  detail::check_devices(graph, task, device);
+  return detail::ListSchedule{graph, task}.timeline(device);
+}
+
+}  // namespace tandem
 
 #endif

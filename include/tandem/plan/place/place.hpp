@@ -147,6 +147,15 @@ TANDEM_ONCE void search_placement(CostGraph const& graph, PlacementTask const& t
   anneal(search, budget, {0.5, 1, 0.3, 0.01}, bound);
 }
 
+TANDEM_ONCE double SearchBudget::spend() {
+  long const done = done_++;
+  if (moves_ >= 0) {
+    return moves_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(moves_);
+  }
+  std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - start_;
+  return elapsed.count() < seconds_ ? elapsed.count() / seconds_ : 1;
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -184,18 +193,5 @@ TANDEM_ONCE GraphPlacement place_graph(CostGraph const& graph, PlacementTask con
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE double SearchBudget::spend() {
-  long const done = done_++;
-  if (moves_ >= 0) {
-    return moves_ == 0 ? 1 : static_cast<double>(done) / static_cast<double>(moves_);
-  }
-  std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - start_;
-  return elapsed.count() < seconds_ ? elapsed.count() / seconds_ : 1;
-}
-
-}  // namespace tandem::detail
 
 #endif

@@ -140,26 +140,6 @@ TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, d
   return before * shown(scattered) + shown(last);
 }
 
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE double heaviest_of(int count) {
-  expects(count >= 1, "heaviest_of(count): give one load or more");
-  double const rest = 0.625 / (count + 0.25);  // of the distribution, above it
-  double low = 0;
-  double high = 10;
-  for (int step = 0; count > 1 && step < 60; ++step) {
-    double const middle = (low + high) / 2;
-    (std::erfc(middle / std::sqrt(2.0)) / 2 > rest ? low : high) = middle;
-  }
-  return low;
-}
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
 TANDEM_ONCE MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout) {
   KernelTimes const times{task.machine, task.precision};
   MeshPasses passes;
@@ -218,6 +198,18 @@ TANDEM_ONCE double message_seconds(MeshTask const& task, MeshLayout const& layou
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE double heaviest_of(int count) {
+  expects(count >= 1, "heaviest_of(count): give one load or more");
+  double const rest = 0.625 / (count + 0.25);  // of the distribution, above it
+  double low = 0;
+  double high = 10;
+  for (int step = 0; count > 1 && step < 60; ++step) {
+    double const middle = (low + high) / 2;
+    (std::erfc(middle / std::sqrt(2.0)) / 2 > rest ? low : high) = middle;
+  }
+  return low;
+}
 
 TANDEM_ONCE MeshStep mesh_step(MeshTask const& task, MeshLayout const& layout) {
   std::string const problem = mesh_problem(task, layout);

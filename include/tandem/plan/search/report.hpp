@@ -114,46 +114,6 @@ TANDEM_ONCE [[nodiscard]] std::string search_json(SearchResult const& result);
 
 #if TANDEM_BODIES
 
-namespace tandem {
-
-TANDEM_ONCE SearchResult search_all(WorkerSteps const& steps, EpochCurve const& epochs,
-                                    std::vector<int> const& devices, SearchSources sources) {
-  SearchResult result{.sources = std::move(sources)};
-  SearchTask const& task = steps.task();
-  result.one_device = convergence_of(task, epochs, 1, 1, steps.graph().time()).seconds();
-  result.network = task.network;
-  result.failures = task.failures;
-  for (int const count : devices) {
-    result.of.push_back({count, search_plans(steps, epochs, count)});
-  }
-  return result;
-}
-
-TANDEM_ONCE Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid) {
-  for (Plan const& plan : plans) {
-    if (plan.can_win() && (plan.worker.devices > 1) == hybrid) {
-      return &plan;
-    }
-  }
-  return nullptr;
-}
-
-TANDEM_ONCE Plan const* recommended_plan(SearchResult const& result) {
-  std::vector<Plan> const& last = result.of.back().plans;
-  return !last.empty() && last.front().can_win() ? &last.front() : nullptr;
-}
-
-TANDEM_ONCE double hybrid_gain(std::vector<Plan> const& plans) {
-  Plan const* const hybrid = best_plan(plans, true);
-  Plan const* const data = best_plan(plans, false);
-  if (hybrid == nullptr || data == nullptr) {
-    return hybrid != nullptr ? HUGE_VAL : -HUGE_VAL;
-  }
-  return data->time.seconds() / hybrid->time.seconds() - 1;
-}
-
-}  // namespace tandem
-
 namespace tandem::detail {
 
 TANDEM_ONCE std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan) {
@@ -274,9 +234,65 @@ TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan)
                         : "// table: place<Net>, with devices as plan --place finds them\n";
 }
 
+TANDEM_ONCE std::string plan_json(SearchResult const& result, Plan const& plan) {
+  std::string json = "{\"strategy\": " + json_text(strategy_type(plan)) +
+                     ", \"workers\": " + std::to_string(plan.workers) +
+                     ", \"devices_per_worker\": " + std::to_string(plan.worker.devices);
+  if (!plan.feasible()) {
+    return json + ", \"problem\": " + json_text(plan.problem) + "}";
+  }
+  double const c = plan.time.seconds();
+  json += ", \"T\": " + json_number(plan.time.step, 9) +
+          ", \"S\": " + json_number(plan.time.steps_per_epoch, 9) +
+          ", \"E\": " + json_number(plan.time.epochs, 9) + ", \"C\": " + json_number(c, 9) +
+          ", \"speedup\": " + json_number(result.one_device / c, 9) +
+          ", \"memory\": " + json_number(plan.step.memory, 12) +
+          ", \"bound\": " + json_text(plan.bound());
+  json += marks_epochs(result, plan) ? ", \"extrapolated\": true" : "";
+  json += plan.late_gradients ? ", \"late_gradients\": true" : "";
+  json += plan.worker.post_validated ? ", \"post_validated\": true" : "";
+  return json + "}";
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE SearchResult search_all(WorkerSteps const& steps, EpochCurve const& epochs,
+                                    std::vector<int> const& devices, SearchSources sources) {
+  SearchResult result{.sources = std::move(sources)};
+  SearchTask const& task = steps.task();
+  result.one_device = convergence_of(task, epochs, 1, 1, steps.graph().time()).seconds();
+  result.network = task.network;
+  result.failures = task.failures;
+  for (int const count : devices) {
+    result.of.push_back({count, search_plans(steps, epochs, count)});
+  }
+  return result;
+}
+
+TANDEM_ONCE Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid) {
+  for (Plan const& plan : plans) {
+    if (plan.can_win() && (plan.worker.devices > 1) == hybrid) {
+      return &plan;
+    }
+  }
+  return nullptr;
+}
+
+TANDEM_ONCE Plan const* recommended_plan(SearchResult const& result) {
+  std::vector<Plan> const& last = result.of.back().plans;
+  return !last.empty() && last.front().can_win() ? &last.front() : nullptr;
+}
+
+TANDEM_ONCE double hybrid_gain(std::vector<Plan> const& plans) {
+  Plan const* const hybrid = best_plan(plans, true);
+  Plan const* const data = best_plan(plans, false);
+  if (hybrid == nullptr || data == nullptr) {
+    return hybrid != nullptr ? HUGE_VAL : -HUGE_VAL;
+  }
+  return data->time.seconds() / hybrid->time.seconds() - 1;
+}
 
 TANDEM_ONCE std::string search_text(SearchResult const& result) {
   std::string text;
@@ -306,34 +322,6 @@ TANDEM_ONCE std::string search_text(SearchResult const& result) {
   }
   return text + sources_text(result.sources);
 }
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string plan_json(SearchResult const& result, Plan const& plan) {
-  std::string json = "{\"strategy\": " + json_text(strategy_type(plan)) +
-                     ", \"workers\": " + std::to_string(plan.workers) +
-                     ", \"devices_per_worker\": " + std::to_string(plan.worker.devices);
-  if (!plan.feasible()) {
-    return json + ", \"problem\": " + json_text(plan.problem) + "}";
-  }
-  double const c = plan.time.seconds();
-  json += ", \"T\": " + json_number(plan.time.step, 9) +
-          ", \"S\": " + json_number(plan.time.steps_per_epoch, 9) +
-          ", \"E\": " + json_number(plan.time.epochs, 9) + ", \"C\": " + json_number(c, 9) +
-          ", \"speedup\": " + json_number(result.one_device / c, 9) +
-          ", \"memory\": " + json_number(plan.step.memory, 12) +
-          ", \"bound\": " + json_text(plan.bound());
-  json += marks_epochs(result, plan) ? ", \"extrapolated\": true" : "";
-  json += plan.late_gradients ? ", \"late_gradients\": true" : "";
-  json += plan.worker.post_validated ? ", \"post_validated\": true" : "";
-  return json + "}";
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
 
 TANDEM_ONCE std::string search_json(SearchResult const& result) {
   std::string json = "{\n  \"results\": [";

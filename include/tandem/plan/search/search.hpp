@@ -220,6 +220,48 @@ TANDEM_ONCE void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& on
   }
 }
 
+TANDEM_ONCE double waiting_share(Machine const& machine, int devices) {
+  return machine.slow.expected((devices - 1) / machine.devices_per_node + 1);
+}
+
+TANDEM_ONCE bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices) {
+  return devices % worker.devices == 0 &&
+         (worker.devices == devices || !worker.asynchrony().on()) &&
+         (!worker.post_validated || devices <= machine.devices_per_node);
+}
+
+TANDEM_ONCE void sort_plans(std::vector<Plan>& plans) {
+  std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
+    return a.can_win() != b.can_win()     ? a.can_win()
+           : a.feasible() != b.feasible() ? a.feasible()
+                                          : a.time.seconds() < b.time.seconds();
+  });
+}
+
+TANDEM_ONCE void check_devices(Machine const& machine, int devices) {
+  expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
+  expects(
+      machine.has(devices),
+      "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
+      "or 0 nodes for as many as are asked for");
+}
+
+TANDEM_ONCE std::string strategy_text(Plan const& plan, std::string const& table) {
+  bool const has_name = plan.worker.devices > 1 || plan.worker.every > 0;  // of its own
+  std::string const alone = has_name ? "" : accumulated_text(plan.worker);
+  std::string const workers = std::to_string(plan.workers) + alone + sharding_option(plan.shard);
+  if (has_name) {
+    std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
+    bool const one_type = plan.worker.slices == 1 || plan.worker.is_tensor();
+    return plan.workers > 1 ? "Hybrid<DataParallel<" + workers + ">, " + worker + ">"
+           : one_type       ? worker
+                            : "Hybrid<" + worker + ">";
+  }
+  return plan.workers > 1 ? "DataParallel<" + workers + ">"
+         : alone.empty()  ? "SingleDevice<>"
+                          : "SingleDevice<" + alone.substr(2) + ">";
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -232,18 +274,6 @@ TANDEM_ONCE ConvergenceTime convergence_of(SearchTask const& task, EpochCurve co
           .epochs = epochs.epochs(batch),
           .goodput = task.failures.known() ? goodput(task.failures, devices) : 1};
 }
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE double waiting_share(Machine const& machine, int devices) {
-  return machine.slow.expected((devices - 1) / machine.devices_per_node + 1);
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
 
 TANDEM_ONCE Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
                            EpochCurve const& epochs, int devices) {
@@ -280,36 +310,6 @@ TANDEM_ONCE Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one
   return plan;
 }
 
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices) {
-  return devices % worker.devices == 0 &&
-         (worker.devices == devices || !worker.asynchrony().on()) &&
-         (!worker.post_validated || devices <= machine.devices_per_node);
-}
-
-TANDEM_ONCE void sort_plans(std::vector<Plan>& plans) {
-  std::stable_sort(plans.begin(), plans.end(), [](Plan const& a, Plan const& b) {
-    return a.can_win() != b.can_win()     ? a.can_win()
-           : a.feasible() != b.feasible() ? a.feasible()
-                                          : a.time.seconds() < b.time.seconds();
-  });
-}
-
-TANDEM_ONCE void check_devices(Machine const& machine, int devices) {
-  expects(devices >= 1, "search_plans(steps, epochs, devices): give one device or more");
-  expects(
-      machine.has(devices),
-      "search_plans(steps, epochs, devices): the machine has fewer devices; give it more nodes, "
-      "or 0 nodes for as many as are asked for");
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
 TANDEM_ONCE std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve const& epochs,
                                            int devices) {
   detail::check_devices(steps.task().machine, devices);
@@ -323,30 +323,6 @@ TANDEM_ONCE std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve 
   detail::sort_plans(plans);
   return plans;
 }
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string strategy_text(Plan const& plan, std::string const& table) {
-  bool const has_name = plan.worker.devices > 1 || plan.worker.every > 0;  // of its own
-  std::string const alone = has_name ? "" : accumulated_text(plan.worker);
-  std::string const workers = std::to_string(plan.workers) + alone + sharding_option(plan.shard);
-  if (has_name) {
-    std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
-    bool const one_type = plan.worker.slices == 1 || plan.worker.is_tensor();
-    return plan.workers > 1 ? "Hybrid<DataParallel<" + workers + ">, " + worker + ">"
-           : one_type       ? worker
-                            : "Hybrid<" + worker + ">";
-  }
-  return plan.workers > 1 ? "DataParallel<" + workers + ">"
-         : alone.empty()  ? "SingleDevice<>"
-                          : "SingleDevice<" + alone.substr(2) + ">";
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
 
 TANDEM_ONCE std::string strategy_type(Plan const& plan) {
   return detail::strategy_text(plan, "table");

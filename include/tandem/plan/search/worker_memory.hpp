@@ -238,6 +238,15 @@ TANDEM_ONCE DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& work
   return device_memory(graph, task);
 }
 
+TANDEM_ONCE RuntimeLayout::RuntimeLayout(GraphView graph) {
+  for (Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
+    make_room(*list, std::max(graph.nodes, graph.parameters));
+  }
+  make_room(offset, graph.parameters);
+  make_room(bucket_begin, graph.nodes + 1);
+  make_room(closes, graph.nodes);
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -254,18 +263,5 @@ TANDEM_ONCE std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE RuntimeLayout::RuntimeLayout(GraphView graph) {
-  for (Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
-    make_room(*list, std::max(graph.nodes, graph.parameters));
-  }
-  make_room(offset, graph.parameters);
-  make_room(bucket_begin, graph.nodes + 1);
-  make_room(closes, graph.nodes);
-}
-
-}  // namespace tandem::detail
 
 #endif

@@ -70,17 +70,6 @@ TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const&
 
 #if TANDEM_BODIES
 
-namespace tandem {
-
-TANDEM_ONCE Dealing dealing_over(GraphView network, int slices) {
-  return {.slices = slices,
-          .wishes = slices > 1
-                        ? decide_tables(detail::RuntimeGraph{network}, slices, SpreadWishes{})
-                        : SpreadWishes{}};
-}
-
-}  // namespace tandem
-
 namespace tandem::detail {
 
 TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices) {
@@ -174,6 +163,13 @@ TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices) {
 }  // namespace tandem::detail
 
 namespace tandem {
+
+TANDEM_ONCE Dealing dealing_over(GraphView network, int slices) {
+  return {.slices = slices,
+          .wishes = slices > 1
+                        ? decide_tables(detail::RuntimeGraph{network}, slices, SpreadWishes{})
+                        : SpreadWishes{}};
+}
 
 TANDEM_ONCE WorkerStep rewritten_worker_step(WorkerStrategy const& worker, GraphView network,
                                              Machine const& machine, MathPrecision precision,

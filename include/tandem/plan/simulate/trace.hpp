@@ -92,6 +92,20 @@ TANDEM_ONCE std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedSt
   return lanes;
 }
 
+TANDEM_ONCE void TraceText::begin_lane(int process, int thread, std::string const& name) {
+  ids_ = ", \"pid\": " + std::to_string(process) + ", \"tid\": " + std::to_string(thread);
+  add("\"thread_name\"", "M", ", \"args\": {\"name\": " + json_text(name) + "}");
+  add("\"thread_sort_index\"", "M", ", \"args\": {\"sort_index\": " + std::to_string(thread) + "}");
+}
+
+TANDEM_ONCE void TraceText::span(std::string const& name, char const* category,
+                                 PlacementSpan const& span, std::string const& arguments) {
+  add(json_text(name), "X",
+      std::string{", \"cat\": \""} + category + "\", \"ts\": " + json_number(1e6 * span.begin, 12) +
+          ", \"dur\": " + json_number(1e6 * (span.end - span.begin), 12) +
+          (arguments.empty() ? "" : ", \"args\": {" + arguments + "}"));
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -131,23 +145,5 @@ TANDEM_ONCE std::string trace_json(SimulatedStep const& step) {
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE void TraceText::begin_lane(int process, int thread, std::string const& name) {
-  ids_ = ", \"pid\": " + std::to_string(process) + ", \"tid\": " + std::to_string(thread);
-  add("\"thread_name\"", "M", ", \"args\": {\"name\": " + json_text(name) + "}");
-  add("\"thread_sort_index\"", "M", ", \"args\": {\"sort_index\": " + std::to_string(thread) + "}");
-}
-
-TANDEM_ONCE void TraceText::span(std::string const& name, char const* category,
-                                 PlacementSpan const& span, std::string const& arguments) {
-  add(json_text(name), "X",
-      std::string{", \"cat\": \""} + category + "\", \"ts\": " + json_number(1e6 * span.begin, 12) +
-          ", \"dur\": " + json_number(1e6 * (span.end - span.begin), 12) +
-          (arguments.empty() ? "" : ", \"args\": {" + arguments + "}"));
-}
-
-}  // namespace tandem::detail
 
 #endif
