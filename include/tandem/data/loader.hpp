@@ -16,7 +16,6 @@
 #include <memory>
 #include <mutex>
 #include <new>
-#include <span>
 #include <string>
 #include <system_error>
 #include <thread>

@@ -4,7 +4,6 @@
 /// @file
 /// MpiTransport: ranks are threads of one process or of many, which MPI connects.
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>

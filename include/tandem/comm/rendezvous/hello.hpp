@@ -25,7 +25,6 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include <tandem/comm/patience.hpp>
 #include <tandem/comm/world.hpp>

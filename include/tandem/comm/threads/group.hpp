@@ -21,7 +21,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/rank_set.hpp>

@@ -5,7 +5,6 @@
 /// Resize and CenterCrop: transforms that bring images to another size, in evaluation, too.
 
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>

@@ -5,7 +5,6 @@
 /// read_lines(): a file of UTF-8 as its lines.
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -5,7 +5,6 @@
 /// MessageAccounts: the tensors that a device sends and receives, and what puts them there.
 
 #include <algorithm>
-#include <cstdint>
 #include <string>
 #include <string_view>
 

@@ -4,7 +4,6 @@
 /// @file
 /// RowGradientAccounts: what parameters whose gradients are GradientRows queue beside the others.
 
-#include <cstddef>
 #include <cstdint>
 
 #include <tandem/core/config.hpp>

@@ -4,9 +4,7 @@
 /// @file
 /// measured_costs: the costs of a network as a profile has them.
 
-#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>

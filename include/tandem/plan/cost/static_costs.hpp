@@ -5,7 +5,6 @@
 /// static_costs: what the nodes of a network take on a described machine, without a measurement.
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

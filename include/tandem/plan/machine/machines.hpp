@@ -9,8 +9,6 @@
 /// simple protocol: 3.4 µs over NVLink, 5.7 over PCIe, 14 over the network). A measured machine is
 /// better than any of these: json.hpp reads one from a file.
 
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 #include <tandem/core/config.hpp>

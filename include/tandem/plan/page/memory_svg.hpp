@@ -6,7 +6,6 @@
 /// has.
 
 #include <algorithm>
-#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -6,7 +6,6 @@
 /// anywhere.
 
 #include <array>
-#include <cstddef>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,6 @@
 /// StepJobs: the numbers by which the list scheduler knows the passes and transfers of a step.
 
 #include <cstddef>
-#include <vector>
 
 #include <tandem/core/config.hpp>
 #include <tandem/plan/place/timeline.hpp>

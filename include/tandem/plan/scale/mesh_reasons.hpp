@@ -4,7 +4,6 @@
 /// @file
 /// mesh_reasons: why a layout was chosen: what the fastest one takes that lacks one thing of it.
 
-#include <cstddef>
 #include <limits>
 #include <string>
 #include <vector>

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>

@@ -5,11 +5,9 @@
 /// compare_results: what differs between two results that plan has written as JSON, a line each.
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <tandem/core/config.hpp>
 #include <tandem/io/json/value.hpp>

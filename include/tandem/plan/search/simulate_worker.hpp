@@ -6,7 +6,6 @@
 /// share; of one worker it is worker_step()'s.
 
 #include <algorithm>
-#include <string>
 
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>

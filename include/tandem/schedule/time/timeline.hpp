@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include <tandem/core/numbered.hpp>
 #include <tandem/schedule/table/action.hpp>
