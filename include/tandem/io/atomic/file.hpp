@@ -53,9 +53,6 @@ inline std::string folder_part(std::string const& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-/// @throws FileError  what is at @p path is no regular file, or it is write-protected
-TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path);
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -204,6 +201,7 @@ TANDEM_ONCE std::string follow_links(std::string const& path) {
   throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
 }
 
+/// @throws FileError  what is at @p path is no regular file, or it is write-protected
 TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
   struct ::stat status {};
   bool const exists = ::stat(path.c_str(), &status) == 0;

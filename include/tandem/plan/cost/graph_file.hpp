@@ -48,9 +48,6 @@ namespace tandem::detail {
 TANDEM_ONCE Numbered<int> mutual_nodes(std::size_t nodes,
                                        std::set<std::pair<int, int>> const& edges);
 
-/// @throws FileError  as parse_graph_file()
-TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path);
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -297,6 +294,7 @@ TANDEM_ONCE CostNode piper_node(JsonRecord const& node, std::string const& path)
   return read;
 }
 
+/// @throws FileError  as parse_graph_file()
 TANDEM_ONCE CostGraph piper_graph(JsonValue const& file, std::string const& path) {
   JsonRecord const root{file, "the file", path};
   JsonNodeNumbers numbers{path};

@@ -42,18 +42,6 @@ inline int measured_steps(Asynchrony const& late) {
   return std::min(most_unrolled_steps, 2 * (filling + rounds));
 }
 
-/// Seconds from step to step at the first stage, over the later half of the steps: its forward
-/// passes there are all behind the filling and before the draining.
-/// @param first         device of that stage, whose row has measured_steps() steps
-/// @param microbatches  of a step
-TANDEM_ONCE double period_seconds(SimulatedDevice const& first, int microbatches);
-
-/// step_period() in seconds on a machine, and no less than what a device has to do.
-/// @param table  of one step, with messages
-TANDEM_ONCE double unbarred_seconds(Machine const& machine, ActionRows const& table,
-                                    StageMapView const& map, SimulatedCosts const& costs,
-                                    int microbatches);
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -167,6 +155,10 @@ TANDEM_ONCE [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker,
 
 namespace tandem::detail {
 
+/// Seconds from step to step at the first stage, over the later half of the steps: its forward
+/// passes there are all behind the filling and before the draining.
+/// @param first         device of that stage, whose row has measured_steps() steps
+/// @param microbatches  of a step
 TANDEM_ONCE double period_seconds(SimulatedDevice const& first, int microbatches) {
   std::vector<double> end;  // of each forward pass of the first stage
   for (SimulatedAction const& one : first.action) {
@@ -179,6 +171,8 @@ TANDEM_ONCE double period_seconds(SimulatedDevice const& first, int microbatches
   return (end.back() - end[end.size() - 1 - steps * each]) / static_cast<double>(steps);
 }
 
+/// step_period() in seconds on a machine, and no less than what a device has to do.
+/// @param table  of one step, with messages
 TANDEM_ONCE double unbarred_seconds(Machine const& machine, ActionRows const& table,
                                     StageMapView const& map, SimulatedCosts const& costs,
                                     int microbatches) {

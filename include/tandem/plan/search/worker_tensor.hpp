@@ -44,11 +44,6 @@ TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices);
 /// Top-level parts of each stage, and with these the stage of each node.
 TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes);
 
-/// Of the gradients of layers between, of which each device of a group has its rows' part, and
-/// which they add up once a step: those of the stage that has the most, in seconds.
-TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
-                                Machine const& machine, MathPrecision precision);
-
 /// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
 /// that lies in several nodes is alone.
 TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices);
@@ -137,6 +132,8 @@ TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> 
   return parts;
 }
 
+/// Seconds in which a group adds up, once a step, the gradients of layers between, of which each
+/// device has its rows' part: those of the stage that has the most.
 TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
                                 Machine const& machine, MathPrecision precision) {
   std::map<int, double> bytes;  // of each stage

@@ -70,9 +70,6 @@ TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, Wor
 TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph,
                                SearchTask const& task);
 
-/// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
-TANDEM_ONCE std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task);
-
 /// A step of @p worker, which rewrites the network and is not refused.
 TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task);
 
@@ -250,6 +247,7 @@ TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& gr
   return step;
 }
 
+/// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
 TANDEM_ONCE std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
   std::string const refusal = refusal_of(*task.network, worker);
   return !refusal.empty()     ? refusal
