@@ -34,10 +34,6 @@ struct OneProcessHolds {
                 "are at most 256; take fewer devices");
 };
 
-}  // namespace detail
-
-namespace detail {
-
 /// Elements of a block of 4 KiB: what is kept of it between two passes stays in a first-level
 /// cache.
 template <class T>

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem {

@@ -69,10 +69,6 @@ template <BucketedDataset D>
   }
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Fills @p order with batches of the samples of each bucket, then with the rest.
 TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
                                std::vector<std::vector<std::int64_t>> const& buckets, int batch,

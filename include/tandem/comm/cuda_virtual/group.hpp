@@ -24,7 +24,6 @@
 #include <tandem/core/error.hpp>
 #include <tandem/core/unique_handle.hpp>
 #include <tandem/runtime/cuda/device.hpp>
-#include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
 
 namespace tandem {

@@ -22,7 +22,6 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/comm/fixed_tree.hpp>
 #include <tandem/comm/mpi/layout.hpp>
 #include <tandem/comm/mpi/tree.hpp>
 #include <tandem/comm/mpi/wire.hpp>
@@ -33,7 +32,6 @@
 #include <tandem/comm/threads/communicator.hpp>
 #include <tandem/comm/threads/group.hpp>
 #include <tandem/core/config.hpp>
-#include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 
 namespace tandem::detail {

@@ -18,7 +18,6 @@
 #include <tandem/comm/nccl/unique_id.hpp>
 #include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/patience.hpp>
-#include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/comm/world.hpp>
 #include <tandem/core/clock.hpp>

@@ -16,11 +16,9 @@
 #include <tandem/comm/one_rank_transport.hpp>
 #include <tandem/comm/rank_set.hpp>
 #include <tandem/comm/recording.hpp>
-#include <tandem/comm/self.hpp>
 #include <tandem/comm/threads/communicator.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
-#include <tandem/core/contract.hpp>
 
 namespace tandem {
 

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/data/text/token_span.hpp>
 #include <tandem/io/atomic/file.hpp>

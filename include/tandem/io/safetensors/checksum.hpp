@@ -41,19 +41,15 @@ TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
 
 TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
 
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path);
+
 }  // namespace detail
 
 /// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
 /// Cost: reads all data once.
 TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
                                                SafetensorsMetadata metadata);
-
-namespace detail {
-
-TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
-                                std::string const& noted, std::string const& path);
-
-}  // namespace detail
 
 /// Checks the checksum of a tensor.
 /// @param noted  what it must be

@@ -8,7 +8,6 @@
 #include <cstdint>
 
 #include <tandem/core/config.hpp>
-#include <tandem/graph/graph_view.hpp>
 #include <tandem/measure/account/account.hpp>
 #include <tandem/measure/account/account_device.hpp>
 #include <tandem/strategy/memory/slot_turns.hpp>

@@ -10,7 +10,6 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/shape.hpp>
-#include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/plan/cost/sequence_nodes.hpp>
 

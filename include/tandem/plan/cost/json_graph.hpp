@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/printable.hpp>
 #include <tandem/io/json/value.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 

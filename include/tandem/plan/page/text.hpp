@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/utf8.hpp>
 #include <tandem/schedule/picture/schedule_svg.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 

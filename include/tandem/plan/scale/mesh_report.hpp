@@ -23,10 +23,6 @@ inline int microbatches_of(MeshTask const& task, MeshLayout const& layout) {
   return task.batch / layout.data / layout.microbatch;
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Why the first was chosen, whether the library runs it, and the type of the fastest that it runs.
 /// @pre there is a plan
 TANDEM_ONCE std::string chosen_text(MeshTask const& task, MeshSearch const& found,

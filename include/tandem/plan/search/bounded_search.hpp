@@ -26,6 +26,13 @@
 
 namespace tandem {
 
+/// Seconds of a worker's step, links of any speed: its devices have to do all passes, that with the
+/// heaviest stage its own, of the best cut; and a pipeline has to fill and to drain. Infinity where
+/// the network has fewer parts than stages; 0 where gradients are late.
+/// @param graph  costs of one microbatch of the network, on one device
+TANDEM_ONCE [[nodiscard]] double least_worker_seconds(WorkerStrategy const& worker,
+                                                      CostGraph const& graph);
+
 namespace detail {
 
 /// How many times as long as one pass and its backward pass, w, a pipeline of p stages takes for m
@@ -38,17 +45,6 @@ inline double least_filling(int p, int m) { return 1 / (1 - std::pow(1 - 1.0 / m
 /// Whether a stage's backward pass is one, which the stage before waits for, and each device has
 /// one stage.
 TANDEM_ONCE bool fills_stage_by_stage(WorkerStrategy const& worker);
-
-}  // namespace detail
-
-/// Seconds of a worker's step, links of any speed: its devices have to do all passes, that with the
-/// heaviest stage its own, of the best cut; and a pipeline has to fill and to drain. Infinity where
-/// the network has fewer parts than stages; 0 where gradients are late.
-/// @param graph  costs of one microbatch of the network, on one device
-TANDEM_ONCE [[nodiscard]] double least_worker_seconds(WorkerStrategy const& worker,
-                                                      CostGraph const& graph);
-
-namespace detail {
 
 /// A search for some numbers of devices at once.
 template <class Costs>

@@ -71,26 +71,8 @@ TANDEM_ONCE double exposed_reduction(WorkerStep const& step, Machine const& mach
                                      int stride, Sharding shard = Sharding::none, int passes = 1,
                                      bool again = false);
 
-}  // namespace detail
-
-/// C of so many @p workers on @p devices in all, whose step takes so many @p seconds.
-TANDEM_ONCE [[nodiscard]] ConvergenceTime convergence_of(SearchTask const& task,
-                                                         EpochCurve const& epochs, int workers,
-                                                         int devices, double seconds);
-
-namespace detail {
-
 /// By which share of it a step takes longer for the slowest node.
 TANDEM_ONCE double waiting_share(Machine const& machine, int devices);
-
-}  // namespace detail
-
-/// The plan of one worker strategy on so many devices in all.
-/// @pre the worker's devices divide @p devices
-TANDEM_ONCE [[nodiscard]] Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
-                                         EpochCurve const& epochs, int devices);
-
-namespace detail {
 
 /// Whether a worker can stand on so many devices: alone if its gradients are late, since Hybrid
 /// takes none of these; in one node, where a process has them all, if its steps have no barrier.
@@ -103,6 +85,16 @@ TANDEM_ONCE void sort_plans(std::vector<Plan>& plans);
 TANDEM_ONCE void check_devices(Machine const& machine, int devices);
 
 }  // namespace detail
+
+/// C of so many @p workers on @p devices in all, whose step takes so many @p seconds.
+TANDEM_ONCE [[nodiscard]] ConvergenceTime convergence_of(SearchTask const& task,
+                                                         EpochCurve const& epochs, int workers,
+                                                         int devices, double seconds);
+
+/// The plan of one worker strategy on so many devices in all.
+/// @pre the worker's devices divide @p devices
+TANDEM_ONCE [[nodiscard]] Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one,
+                                         EpochCurve const& epochs, int devices);
 
 /// All plans for @p devices, the fastest to converge first, those that cannot be last. Before
 /// these stand asynchronous pipelines, if they may not be recommended; Hybrid takes none, so they

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/precision.hpp>
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>

@@ -16,7 +16,6 @@
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/graph_view.hpp>
-#include <tandem/graph/neighbourhood.hpp>
 #include <tandem/graph/runtime_graph.hpp>
 #include <tandem/graph/spread/rank_graph.hpp>
 #include <tandem/graph/spread/tile_plan.hpp>

@@ -18,7 +18,6 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/core/mesh.hpp>
-#include <tandem/io/report_text.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/simulate/report.hpp>
 #include <tandem/plan/simulate/simulator.hpp>
