@@ -69,12 +69,6 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 constexpr bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || c == '_'; }
 
-// What is wrong with the cell, "" if nothing; then action is what it says.
-TANDEM_ONCE std::string parse_action(std::string_view cell, Action& action);
-
-// Whether a cell of PyTorch's says only until when something is awaited.
-TANDEM_ONCE bool only_waits(std::string_view cell);
-
 }  // namespace detail
 
 /// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
@@ -87,6 +81,84 @@ TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& n
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+// The number that text begins with, which it loses; -1 if there is none, -2 if it is above limit.
+TANDEM_ONCE std::int64_t take_number(std::string_view& text, std::int64_t limit) {
+  std::size_t digits = 0;
+  while (digits < text.size() && is_digit(text[digits])) {
+    ++digits;
+  }
+  std::int64_t number = -1;
+  if (digits > 0) {
+    auto const result = std::from_chars(text.data(), text.data() + digits, number);
+    number = result.ec == std::errc{} && number <= limit ? number : -2;
+  }
+  text.remove_prefix(digits);
+  return number;
+}
+
+// What is wrong with the cell, "" if nothing; then action is what it says.
+TANDEM_ONCE std::string parse_action(std::string_view cell, Action& action) {
+  std::string const quoted = "'" + printable(cell.substr(0, 40)) + "'";
+  std::int64_t const stage = take_number(cell, std::numeric_limits<std::int16_t>::max());
+  std::size_t letters = 0;
+  while (letters < cell.size() && is_letter(cell[letters])) {
+    ++letters;
+  }
+  std::string_view word = cell.substr(0, letters);
+  cell.remove_prefix(letters);
+  std::int64_t const index = take_number(cell, std::numeric_limits<std::int32_t>::max());
+  bool const versioned = !cell.empty() && cell.front() == '@';
+  cell.remove_prefix(versioned ? 1 : 0);
+  std::int64_t const version =
+      versioned ? take_number(cell, std::numeric_limits<std::uint8_t>::max()) : 0;
+  if (version == -2) {
+    return quoted + " has too large a version; versions go to 255";
+  }
+  if (stage == -2 || index == -2) {
+    return quoted + " has too large a number; stages go to 32767, microbatches to 2147483647";
+  }
+  if (stage >= 0 && (word == "UNSHARD" || word == "RESHARD") && cell.empty()) {
+    return quoted + " is of sharded parameters, which this table has no place for; leave it out";
+  }
+  if (word == "BW") {
+    word = "B";
+  }
+  int kind = 0;
+  while (kind < static_cast<int>(ActionKind::end) &&
+         word != name_of(static_cast<ActionKind>(kind)).text) {
+    ++kind;
+  }
+  if (stage < 0 || kind == static_cast<int>(ActionKind::end) || version < 0 || !cell.empty()) {
+    return quoted + " is no action; " + action_examples;
+  }
+  action = {static_cast<ActionKind>(kind), 0, static_cast<std::int16_t>(stage), 0};
+  bool const numbered = name_of(action.kind).numbered;
+  if (!numbered && index >= 0) {
+    return quoted + " takes no number; write '" + to_string(action) + "'";
+  }
+  if (numbered && index < 0 && action.kind != ActionKind::reduce_gradient) {
+    return quoted + " lacks its microbatch; write one behind it, as in '" + to_string(action) + "'";
+  }
+  if (versioned && action.kind != ActionKind::forward && action.kind != ActionKind::backward) {
+    return quoted + " takes no version; only F and B read weights of one";
+  }
+  action.version = static_cast<std::uint8_t>(version);
+  action.index = index < 0 ? 0 : static_cast<std::int32_t>(index);
+  return "";
+}
+
+// Whether a cell of PyTorch's says only until when something is awaited.
+TANDEM_ONCE bool only_waits(std::string_view cell) {
+  take_number(cell, std::numeric_limits<std::int16_t>::max());
+  for (std::string_view const word : {"WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"}) {
+    if (cell.starts_with(word)) {
+      cell.remove_prefix(word.size());
+      return cell.find_first_not_of("0123456789") == cell.npos;
+    }
+  }
+  return false;
+}
 
 // Reads a cell into a rank's row: an action, two that overlap, or none.
 class CellReader {
@@ -141,82 +213,6 @@ class CellReader {
   ReadTable& table_;
   std::string const& name_;
 };
-
-// The number that text begins with, which it loses; -1 if there is none, -2 if it is above limit.
-TANDEM_ONCE std::int64_t take_number(std::string_view& text, std::int64_t limit) {
-  std::size_t digits = 0;
-  while (digits < text.size() && is_digit(text[digits])) {
-    ++digits;
-  }
-  std::int64_t number = -1;
-  if (digits > 0) {
-    auto const result = std::from_chars(text.data(), text.data() + digits, number);
-    number = result.ec == std::errc{} && number <= limit ? number : -2;
-  }
-  text.remove_prefix(digits);
-  return number;
-}
-
-TANDEM_ONCE std::string parse_action(std::string_view cell, Action& action) {
-  std::string const quoted = "'" + printable(cell.substr(0, 40)) + "'";
-  std::int64_t const stage = take_number(cell, std::numeric_limits<std::int16_t>::max());
-  std::size_t letters = 0;
-  while (letters < cell.size() && is_letter(cell[letters])) {
-    ++letters;
-  }
-  std::string_view word = cell.substr(0, letters);
-  cell.remove_prefix(letters);
-  std::int64_t const index = take_number(cell, std::numeric_limits<std::int32_t>::max());
-  bool const versioned = !cell.empty() && cell.front() == '@';
-  cell.remove_prefix(versioned ? 1 : 0);
-  std::int64_t const version =
-      versioned ? take_number(cell, std::numeric_limits<std::uint8_t>::max()) : 0;
-  if (version == -2) {
-    return quoted + " has too large a version; versions go to 255";
-  }
-  if (stage == -2 || index == -2) {
-    return quoted + " has too large a number; stages go to 32767, microbatches to 2147483647";
-  }
-  if (stage >= 0 && (word == "UNSHARD" || word == "RESHARD") && cell.empty()) {
-    return quoted + " is of sharded parameters, which this table has no place for; leave it out";
-  }
-  if (word == "BW") {
-    word = "B";
-  }
-  int kind = 0;
-  while (kind < static_cast<int>(ActionKind::end) &&
-         word != name_of(static_cast<ActionKind>(kind)).text) {
-    ++kind;
-  }
-  if (stage < 0 || kind == static_cast<int>(ActionKind::end) || version < 0 || !cell.empty()) {
-    return quoted + " is no action; " + action_examples;
-  }
-  action = {static_cast<ActionKind>(kind), 0, static_cast<std::int16_t>(stage), 0};
-  bool const numbered = name_of(action.kind).numbered;
-  if (!numbered && index >= 0) {
-    return quoted + " takes no number; write '" + to_string(action) + "'";
-  }
-  if (numbered && index < 0 && action.kind != ActionKind::reduce_gradient) {
-    return quoted + " lacks its microbatch; write one behind it, as in '" + to_string(action) + "'";
-  }
-  if (versioned && action.kind != ActionKind::forward && action.kind != ActionKind::backward) {
-    return quoted + " takes no version; only F and B read weights of one";
-  }
-  action.version = static_cast<std::uint8_t>(version);
-  action.index = index < 0 ? 0 : static_cast<std::int32_t>(index);
-  return "";
-}
-
-TANDEM_ONCE bool only_waits(std::string_view cell) {
-  take_number(cell, std::numeric_limits<std::int16_t>::max());
-  for (std::string_view const word : {"WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"}) {
-    if (cell.starts_with(word)) {
-      cell.remove_prefix(word.size());
-      return cell.find_first_not_of("0123456789") == cell.npos;
-    }
-  }
-  return false;
-}
 
 // A backward pass whose weight gradient stands behind it is an input gradient.
 TANDEM_ONCE void split_backward_passes(std::vector<Action>& row) {
