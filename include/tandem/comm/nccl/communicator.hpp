@@ -34,36 +34,22 @@ namespace detail {
 template <class T>
 struct NcclType {};
 template <>
-struct NcclType<float> {
-  static constexpr ncclDataType_t value = ncclFloat32;
-};
+struct NcclType<float> : std::integral_constant<ncclDataType_t, ncclFloat32> {};
 template <>
-struct NcclType<double> {
-  static constexpr ncclDataType_t value = ncclFloat64;
-};
+struct NcclType<double> : std::integral_constant<ncclDataType_t, ncclFloat64> {};
 template <>
-struct NcclType<BFloat16> {
-  static constexpr ncclDataType_t value = ncclBfloat16;
-};
+struct NcclType<BFloat16> : std::integral_constant<ncclDataType_t, ncclBfloat16> {};
 template <>
-struct NcclType<Float16> {
-  static constexpr ncclDataType_t value = ncclFloat16;
-};
+struct NcclType<Float16> : std::integral_constant<ncclDataType_t, ncclFloat16> {};
 template <>
-struct NcclType<std::int32_t> {
-  static constexpr ncclDataType_t value = ncclInt32;
-};
+struct NcclType<std::int32_t> : std::integral_constant<ncclDataType_t, ncclInt32> {};
 
 template <class Op>
 struct NcclOp {};
 template <>
-struct NcclOp<Sum> {
-  static constexpr ncclRedOp_t value = ncclSum;
-};
+struct NcclOp<Sum> : std::integral_constant<ncclRedOp_t, ncclSum> {};
 template <>
-struct NcclOp<Max> {
-  static constexpr ncclRedOp_t value = ncclMax;
-};
+struct NcclOp<Max> : std::integral_constant<ncclRedOp_t, ncclMax> {};
 
 }  // namespace detail
 
