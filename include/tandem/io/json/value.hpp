@@ -149,19 +149,8 @@ class JsonText {
       fail("lists nest too deep");
     }
     ++at_;
-    skip_blanks();
-    if (next() == ']') {
-      ++at_;
-      return;
-    }
-    while (true) {
+    for (bool more = !passes(']'); more; more = goes_on(']', "expected ',' or ']'")) {
       list.member.push_back(value(depth + 1));
-      skip_blanks();
-      if (next() == ']') {
-        ++at_;
-        return;
-      }
-      take(',', "expected ',' or ']'");
     }
   }
 
@@ -170,13 +159,8 @@ class JsonText {
       fail("objects nest too deep");
     }
     ++at_;
-    skip_blanks();
-    if (next() == '}') {
-      ++at_;
-      return;
-    }
     std::set<std::string> keys;
-    while (true) {
+    for (bool more = !passes('}'); more; more = goes_on('}', "expected ',' or '}'")) {
       skip_blanks();
       JsonPlace const key_at = place();
       if (next() != '"') {
@@ -191,21 +175,30 @@ class JsonText {
       member.key = std::move(key);
       member.key_at = key_at;
       object.member.push_back(std::move(member));
-      skip_blanks();
-      if (next() == '}') {
-        ++at_;
-        return;
-      }
-      take(',', "expected ',' or '}'");
     }
   }
 
-  void take(char token, char const* what) {
+  // Passes over blanks, and over @p token if it is next, which it returns.
+  bool passes(char token) {
     skip_blanks();
-    if (next() != token) {
+    bool const found = next() == token;
+    at_ += found ? 1U : 0U;
+    return found;
+  }
+
+  void take(char token, char const* what) {
+    if (!passes(token)) {
       fail(what);
     }
-    ++at_;
+  }
+
+  // Passes over what ends a list or an object, or over the comma before more of it.
+  bool goes_on(char end, char const* what) {
+    bool const ends = passes(end);
+    if (!ends) {
+      take(',', what);
+    }
+    return !ends;
   }
 
   std::string string() {
