@@ -122,8 +122,7 @@ class CsvDataset<T> {
 
   void parse(std::span<std::uint8_t const> bytes, std::string const& path,
              CsvOptions const& options) {
-    detail::CsvCells cells{
-        {reinterpret_cast<char const*>(bytes.data()), bytes.size()}, options.separator, path};
+    detail::CsvCells cells{detail::characters_of(bytes), options.separator, path};
     std::vector<std::string> row;
     std::vector<std::string> names;
     if (options.header && cells.next(row)) {

@@ -16,7 +16,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tandem/core/config.hpp>
@@ -51,6 +53,11 @@ class ReadDescriptor {
  private:
   int descriptor_;
 };
+
+/// @p bytes as the characters of a text.
+inline std::string_view characters_of(std::span<std::uint8_t const> bytes) {
+  return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+}
 
 inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDIR; }
 

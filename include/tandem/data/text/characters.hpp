@@ -130,9 +130,7 @@ TANDEM_ONCE Characters::Characters(std::string_view text) {
 }
 
 TANDEM_ONCE Characters Characters::load(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, 4 * 0x110000);
-  std::string_view const text{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-  return parse(text, path);
+  return parse(detail::characters_of(read_file(path, 4 * 0x110000)), path);
 }
 
 TANDEM_ONCE Characters Characters::parse(std::string_view text, std::string const& path) {

@@ -340,8 +340,7 @@ TANDEM_ONCE GraphFile parse_graph_file(std::string_view text, std::string const&
 }
 
 TANDEM_ONCE GraphFile read_graph_file(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
-  return parse_graph_file({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+  return parse_graph_file(detail::characters_of(read_file(path, text_file_limit)), path);
 }
 
 }  // namespace tandem

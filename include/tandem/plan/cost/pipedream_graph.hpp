@@ -298,9 +298,7 @@ TANDEM_ONCE CostGraph parse_pipedream_graph(std::string_view text, std::string c
 }
 
 TANDEM_ONCE CostGraph read_pipedream_graph(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, text_file_limit);
-  return parse_pipedream_graph(
-      std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+  return parse_pipedream_graph(detail::characters_of(read_file(path, text_file_limit)), path);
 }
 
 }  // namespace tandem

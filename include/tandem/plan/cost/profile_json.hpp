@@ -290,8 +290,7 @@ TANDEM_ONCE NetworkProfile parse_profile(std::string_view text, std::string cons
 }
 
 TANDEM_ONCE NetworkProfile read_profile(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 22);
-  return parse_profile({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+  return parse_profile(detail::characters_of(read_file(path, std::size_t{1} << 22)), path);
 }
 
 }  // namespace tandem

@@ -26,7 +26,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <tandem/core/config.hpp>
 #include <tandem/io/file.hpp>
@@ -133,8 +132,7 @@ TANDEM_ONCE Machine parse_machine(std::string_view text, std::string const& path
 }
 
 TANDEM_ONCE Machine read_machine(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
-  return parse_machine({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+  return parse_machine(detail::characters_of(read_file(path, std::size_t{1} << 20)), path);
 }
 
 }  // namespace tandem

@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -105,8 +104,7 @@ TANDEM_ONCE std::vector<TimedAllReduce> parse_all_reduces(std::string_view text,
 }
 
 TANDEM_ONCE std::vector<TimedAllReduce> read_all_reduces(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
-  return parse_all_reduces({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+  return parse_all_reduces(detail::characters_of(read_file(path, std::size_t{1} << 20)), path);
 }
 
 }  // namespace tandem

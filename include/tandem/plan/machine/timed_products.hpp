@@ -7,7 +7,6 @@
 ///     8192,6144,6144,2.9e-3
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,8 +53,7 @@ TANDEM_ONCE std::vector<TimedProduct> parse_products(std::string_view text,
 }
 
 TANDEM_ONCE std::vector<TimedProduct> read_products(std::string const& path) {
-  std::vector<std::uint8_t> const bytes = read_file(path, std::size_t{1} << 20);
-  return parse_products({reinterpret_cast<char const*>(bytes.data()), bytes.size()}, path);
+  return parse_products(detail::characters_of(read_file(path, std::size_t{1} << 20)), path);
 }
 
 }  // namespace tandem

@@ -216,10 +216,7 @@ TANDEM_ONCE Gpt2Bpe::Gpt2Bpe(std::string const& vocabulary, std::string const& m
 TANDEM_ONCE Gpt2Bpe::Gpt2Bpe(std::span<std::uint8_t const> vocabulary,
                              std::string const& vocabulary_name,
                              std::span<std::uint8_t const> merges, std::string const& merges_name) {
-  auto const text = [](std::span<std::uint8_t const> bytes) {
-    return std::string_view{reinterpret_cast<char const*>(bytes.data()), bytes.size()};
-  };
-  bytes_of_ = detail::parse_vocabulary(text(vocabulary), vocabulary_name);
+  bytes_of_ = detail::parse_vocabulary(detail::characters_of(vocabulary), vocabulary_name);
   for (std::size_t number = 0; number < bytes_of_.size(); ++number) {
     auto const [place, is_new] =
         token_of_.emplace(bytes_of_[number], static_cast<std::int32_t>(number));
@@ -237,7 +234,7 @@ TANDEM_ONCE Gpt2Bpe::Gpt2Bpe(std::span<std::uint8_t const> vocabulary,
                                            "; a byte-level one has one for each"};
     }
   }
-  read_merges(text(merges), merges_name);
+  read_merges(detail::characters_of(merges), merges_name);
 }
 
 TANDEM_ONCE std::vector<std::int32_t> Gpt2Bpe::encode(std::string_view text) const {
