@@ -299,19 +299,7 @@ class MpiGroup {
   /// What fails here leaves other ranks with messages that do not come.
   template <class F>
   void guarded(int rank, F const& f) {
-    try {
-      f();
-    } catch (AbortedError const&) {
-      throw;
-    } catch (TimeoutError const&) {
-      throw;
-    } catch (Error const& error) {
-      fail(rank, error.what());
-      throw;
-    } catch (std::bad_alloc const&) {
-      fail(rank, "out of memory for a message; use a smaller batch or more microbatches");
-      throw;
-    }
+    guarded_message(f, [&](char const* why) { fail(rank, why); });
   }
   TANDEM_COLD void fail(int rank, char const* what) { wire_->fail(number_of(rank), what); }
 

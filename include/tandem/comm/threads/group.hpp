@@ -38,9 +38,30 @@ namespace tandem {
 
 class ThreadsCommunicator;
 class VirtualCommunicator;
+
 namespace detail {
+
 class MpiGroup;
+
+/// send(); where it fails for a reason of its own, fail(why) comes before the error.
+template <class Send, class Fail>
+void guarded_message(Send const& send, Fail const& fail) {
+  try {
+    send();
+  } catch (AbortedError const&) {
+    throw;
+  } catch (TimeoutError const&) {
+    throw;
+  } catch (Error const& error) {
+    fail(error.what());
+    throw;
+  } catch (std::bad_alloc const&) {
+    fail("out of memory for a message; use a smaller batch or more microbatches");
+    throw;
+  }
 }
+
+}  // namespace detail
 
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
@@ -104,19 +125,8 @@ class ThreadsGroup {
   /// the message the group fails: its sender may itself wait for what the receiver sends later.
   template <class Fill>
   void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
-    try {
-      mail_.send(rank, peer, call, fill, Where{*this});
-    } catch (AbortedError const&) {
-      throw;
-    } catch (TimeoutError const&) {
-      throw;
-    } catch (Error const& error) {
-      abort(rank, error.what());
-      throw;
-    } catch (std::bad_alloc const&) {
-      abort(rank, "out of memory for a message; use a smaller batch or more microbatches");
-      throw;
-    }
+    detail::guarded_message([&] { mail_.send(rank, peer, call, fill, Where{*this}); },
+                            [&](char const* why) { abort(rank, why); });
   }
 
   /// drain(box) when a message from @p peer to @p rank has come.
