@@ -83,24 +83,8 @@ struct Caller {
 /// Goes on with @p caller as far as that is possible without waiting. Whether it may stay.
 TANDEM_ONCE bool serve(Caller& caller, RollCall& calls, RendezvousKey const& key);
 
-/// Process 0's side. Those who connect and say nothing, nonsense, or a byte now and then hold
-/// nobody up.
-TANDEM_ONCE void answer_over_tcp(World const& world, std::span<std::byte const> data,
-                                 std::chrono::milliseconds timeout, Patience& patience);
-
-/// Any other process's side. All addresses of the host are tried in turn, each for a second at
-/// first: a stranger may listen at one of them.
-TANDEM_ONCE void ask_over_tcp(World const& world, std::span<std::byte> data,
-                              std::chrono::milliseconds timeout, Patience& patience);
-
-inline void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
-                                std::chrono::milliseconds timeout, Patience& patience) {
-  if (world.process == 0) {
-    answer_over_tcp(world, data, timeout, patience);
-  } else {
-    ask_over_tcp(world, data, timeout, patience);
-  }
-}
+TANDEM_ONCE void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
+                                     std::chrono::milliseconds timeout, Patience& patience);
 
 }  // namespace tandem::detail
 
@@ -216,6 +200,8 @@ TANDEM_ONCE void welcome_callers(Descriptor const& listener, std::vector<Caller>
   }
 }
 
+/// Process 0's side. Those who connect and say nothing, nonsense, or a byte now and then hold
+/// nobody up.
 TANDEM_ONCE void answer_over_tcp(World const& world, std::span<std::byte const> data,
                                  std::chrono::milliseconds timeout, Patience& patience) {
   RendezvousKey const key = key_of(world, patience);
@@ -283,6 +269,8 @@ TANDEM_ONCE bool ask_at(::addrinfo const& at, World const& world, RendezvousKey 
          send_all(socket, std::array{std::byte{1}}, limit);  // thanks
 }
 
+/// Any other process's side. All addresses of the host are tried in turn, each for a second at
+/// first: a stranger may listen at one of them.
 TANDEM_ONCE void ask_over_tcp(World const& world, std::span<std::byte> data,
                               std::chrono::milliseconds timeout, Patience& patience) {
   RendezvousKey const key = key_of(world, patience);
@@ -332,6 +320,15 @@ TANDEM_ONCE bool Caller::tell() {
     told += static_cast<std::size_t>(sent);
   }
   return false;
+}
+
+TANDEM_ONCE void rendezvous_over_tcp(World const& world, std::span<std::byte> data,
+                                     std::chrono::milliseconds timeout, Patience& patience) {
+  if (world.process == 0) {
+    answer_over_tcp(world, data, timeout, patience);
+  } else {
+    ask_over_tcp(world, data, timeout, patience);
+  }
 }
 
 }  // namespace tandem::detail
