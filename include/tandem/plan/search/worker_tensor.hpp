@@ -43,6 +43,11 @@ TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices);
 /// Top-level parts of each stage, and with these the stage of each node.
 TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes);
 
+/// The step of a worker whose devices all share all layers: each takes @p whole, of which @p own is
+/// without what it sends, and @p ties seconds behind it.
+TANDEM_ONCE WorkerStep group_step(WorkerStrategy const& worker, GraphView network,
+                                  CostGraph const& whole, CostGraph const& own, double ties);
+
 /// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
 /// that lies in several nodes is alone.
 TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices);
@@ -156,6 +161,25 @@ TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices) {
   return machine;
 }
 
+TANDEM_ONCE WorkerStep group_step(WorkerStrategy const& worker, GraphView network,
+                                  CostGraph const& whole, CostGraph const& own, double ties) {
+  double dense = 0;
+  for (CostNode const& node : whole.node) {
+    dense += node.dense_bytes();
+  }
+  auto const devices = static_cast<std::size_t>(worker.devices);
+  WorkerStep step;
+  step.seconds = worker.microbatches * whole.time();
+  step.idle = 1 - costs_again(own, worker.every).time() / whole.time();
+  step.ties = ties;
+  step.sizes = {network.node[network.nodes - 1].top + 1};
+  step.done.assign(devices, step.seconds);
+  step.gradient_bytes.assign(devices, dense);
+  step.row_bytes.assign(devices, 0.0);
+  step.stages = chain_stages(whole, step.sizes, worker.microbatches);
+  return step;
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -193,22 +217,9 @@ TANDEM_ONCE WorkerStep rewritten_worker_step(WorkerStrategy const& worker, Graph
   detail::RuntimeGraph const all = detail::rewritten_network(network, worker, dealing);
   CostGraph const whole = detail::costs_again(costs_of(all), worker.every);
   if (!in_stages) {
-    CostGraph const own = static_costs(all.view(network), machine, precision, samples);
-    double const busy = detail::costs_again(own, worker.every).time();
-    double dense = 0;
-    for (CostNode const& node : whole.node) {
-      dense += node.dense_bytes();
-    }
-    auto const devices = static_cast<std::size_t>(worker.devices);
-    step.seconds = worker.microbatches * whole.time();
-    step.idle = 1 - busy / whole.time();
-    step.sizes = {network.node[network.nodes - 1].top + 1};
-    step.done.assign(devices, step.seconds);
-    step.gradient_bytes.assign(devices, dense);
-    step.row_bytes.assign(devices, 0.0);
-    step.stages = detail::chain_stages(whole, step.sizes, worker.microbatches);
-    step.ties = detail::partial_sums(all.view(network), worker, machine, precision);
-    return step;
+    return detail::group_step(worker, network, whole,
+                              static_costs(all.view(network), machine, precision, samples),
+                              detail::partial_sums(all.view(network), worker, machine, precision));
   }
   std::vector<double> const times = detail::part_times(whole);
   Machine const groups = detail::machine_of_groups(machine, worker.slices);

@@ -219,22 +219,9 @@ TANDEM_ONCE WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView
   CostGraph whole = idle;
   detail::add_tile_times(rank, worker, machine, precision, samples, whole);
   if (worker.is_tensor()) {
-    whole = detail::costs_again(std::move(whole), worker.every);
-    CostGraph const own = static_costs(rank, machine, precision, samples);
-    double dense = 0;
-    for (CostNode const& node : whole.node) {
-      dense += node.dense_bytes();
-    }
-    auto const devices = static_cast<std::size_t>(worker.devices);
-    step.seconds = worker.microbatches * whole.time();
-    step.idle = 1 - detail::costs_again(own, worker.every).time() / whole.time();
-    step.sizes = {network.node[network.nodes - 1].top + 1};
-    step.done.assign(devices, step.seconds);
-    step.gradient_bytes.assign(devices, dense);
-    step.row_bytes.assign(devices, 0.0);
-    step.stages = detail::chain_stages(whole, step.sizes, worker.microbatches);
-    step.ties = detail::tile_sums(rank, worker, machine, precision);
-    return step;
+    return detail::group_step(worker, network, detail::costs_again(std::move(whole), worker.every),
+                              static_costs(rank, machine, precision, samples),
+                              detail::tile_sums(rank, worker, machine, precision));
   }
   std::vector<double> const times = detail::part_times(whole);
   Machine const groups = detail::machine_of_groups(machine, worker.slices);
