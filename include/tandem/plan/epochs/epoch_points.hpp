@@ -31,21 +31,62 @@ struct EpochPoint {
 ///                        finite, or batches do not ascend
 TANDEM_ONCE void check_epoch_points(std::vector<EpochPoint> const& points, int least);
 
-namespace detail {
+/// Reads "2048:4,4096:7": batch:epochs pairs in order of batch; blanks may follow a comma.
+/// @throws ContractError  the text is another: one sentence with the column, which counts bytes
+///                        from 1
+TANDEM_ONCE [[nodiscard]] std::vector<EpochPoint> parse_epoch_points(std::string_view text);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Reads "batch:epochs" pairs and counts columns, from 1.
 class EpochPointReader {
  public:
   explicit EpochPointReader(std::string_view text) : text_{text} {}
 
-  TANDEM_ONCE std::vector<EpochPoint> read();
+  std::vector<EpochPoint> read() {
+    std::vector<EpochPoint> points;
+    do {
+      while (next() == ' ') {
+        ++at_;
+      }
+      std::size_t const begin = at_;
+      double const batch = number("a global batch");
+      if (!points.empty() && batch <= points.back().batch) {
+        at_ = begin;
+        fail("this batch is not larger than the one before; give points in order of batch");
+      }
+      if (next() != ':') {
+        fail("expected ':' between batch and epochs");
+      }
+      ++at_;
+      points.push_back({batch, number("a number of epochs")});
+    } while (next() == ',' && ++at_ > 0);
+    if (at_ < text_.size()) {
+      fail("expected ',' or the end");
+    }
+    return points;
+  }
 
  private:
   /// NUL at the end.
   [[nodiscard]] char next() const { return at_ < text_.size() ? text_[at_] : '\0'; }
 
   /// A positive decimal number.
-  TANDEM_ONCE double number(char const* what);
+  double number(char const* what) {
+    double value = 0;
+    bool const digit = next() >= '0' && next() <= '9';  // neither a sign nor "inf" nor "nan"
+    std::from_chars_result const result =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (!digit || result.ec != std::errc{} || !(value >= 1e-9 && value <= 1e12)) {
+      fail(std::string{"expected "} + what + ", a positive number from 1e-9 to 1e12");
+    }
+    at_ = static_cast<std::size_t>(result.ptr - text_.data());
+    return value;
+  }
 
   [[noreturn]] void fail(std::string const& what) const {
     throw ContractError{"epochs \"" + std::string{text_} + "\", column " + std::to_string(at_ + 1) +
@@ -56,16 +97,7 @@ class EpochPointReader {
   std::size_t at_ = 0;
 };
 
-}  // namespace detail
-
-/// Reads "2048:4,4096:7": batch:epochs pairs in order of batch; blanks may follow a comma.
-/// @throws ContractError  the text is another: one sentence with the column, which counts bytes
-///                        from 1
-TANDEM_ONCE [[nodiscard]] std::vector<EpochPoint> parse_epoch_points(std::string_view text);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -89,45 +121,5 @@ TANDEM_ONCE std::vector<EpochPoint> parse_epoch_points(std::string_view text) {
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::vector<EpochPoint> EpochPointReader::read() {
-  std::vector<EpochPoint> points;
-  do {
-    while (next() == ' ') {
-      ++at_;
-    }
-    std::size_t const begin = at_;
-    double const batch = number("a global batch");
-    if (!points.empty() && batch <= points.back().batch) {
-      at_ = begin;
-      fail("this batch is not larger than the one before; give points in order of batch");
-    }
-    if (next() != ':') {
-      fail("expected ':' between batch and epochs");
-    }
-    ++at_;
-    points.push_back({batch, number("a number of epochs")});
-  } while (next() == ',' && ++at_ > 0);
-  if (at_ < text_.size()) {
-    fail("expected ',' or the end");
-  }
-  return points;
-}
-
-TANDEM_ONCE double EpochPointReader::number(char const* what) {
-  double value = 0;
-  bool const digit = next() >= '0' && next() <= '9';  // neither a sign nor "inf" nor "nan"
-  std::from_chars_result const result =
-      std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-  if (!digit || result.ec != std::errc{} || !(value >= 1e-9 && value <= 1e12)) {
-    fail(std::string{"expected "} + what + ", a positive number from 1e-9 to 1e12");
-  }
-  at_ = static_cast<std::size_t>(result.ptr - text_.data());
-  return value;
-}
-
-}  // namespace tandem::detail
 
 #endif

@@ -21,57 +21,7 @@
 #include <tandem/plan/place/placement.hpp>
 #include <tandem/plan/place/step_ops.hpp>
 
-namespace tandem::detail {
-
-/// Variables are at least 0; they come to be by being named.
-class LpText {
- public:
-  struct Term {
-    double factor = 1;
-    std::string variable{};
-  };
-
-  /// Each line of @p comment stands behind a backslash.
-  TANDEM_ONCE LpText(std::string_view comment, std::string const& minimized);
-
-  void at_least(std::vector<Term> const& sum, double bound) { row(sum, ">=", bound); }
-  void at_most(std::vector<Term> const& sum, double bound) { row(sum, "<=", bound); }
-  void equal(std::vector<Term> const& sum, double value) { row(sum, "=", value); }
-
-  void zero_or_one(std::string const& variable) { binaries_ += " " + variable + "\n"; }
-
-  [[nodiscard]] std::string str() const { return text_ + "Binaries\n" + binaries_ + "End\n"; }
-
- private:
-  void number(double value) {
-    char digits[32] = {};  // the shortest that reads back as the same number has at most 24
-    text_.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
-  }
-
-  TANDEM_ONCE void row(std::vector<Term> const& sum, char const* relation, double bound);
-
-  std::string text_{};
-  std::string binaries_{};
-};
-
-}  // namespace tandem::detail
-
-namespace tandem::detail {}  // namespace tandem::detail
-
 namespace tandem {
-
-namespace detail {
-
-inline constexpr char const* placement_lp_comment =
-    R"(Placement of a dataflow graph: which device runs which node, such that a step is shortest.
-step: the end of the last backward, in milliseconds, as are all times.
-x_i_d: 1 if node i is on device d. Devices are alike: node i is on one of the first i + 1.
-f_i, b_i: the begin of node i's forward and backward.
-y_i_k_d: 1 if node i is on device k and a reader of it on device d.
-s_i_d, g_i_d: the begin of sending node i's output to device d, and its gradient from there back.
-o_p_q: 1 if p ends before q begins.)";
-
-}  // namespace detail
 
 /// The mixed-integer program, as text in CPLEX's LP format, whose optimum is the shortest step over
 /// all placements, orders of a device's passes and orders of a link's transfers. A comment at its
@@ -89,35 +39,71 @@ TANDEM_ONCE [[nodiscard]] std::string placement_lp(CostGraph const& graph,
 
 namespace tandem::detail {
 
-TANDEM_ONCE LpText::LpText(std::string_view comment, std::string const& minimized) {
-  while (!comment.empty()) {
-    std::size_t const length = comment.find('\n');
-    text_.append("\\ ").append(comment.substr(0, length)).append("\n");
-    comment.remove_prefix(length == comment.npos ? comment.size() : length + 1);
-  }
-  text_ += "Minimize\n obj: " + minimized + "\nSubject To\n";
-}
+inline constexpr char const* placement_lp_comment =
+    R"(Placement of a dataflow graph: which device runs which node, such that a step is shortest.
+step: the end of the last backward, in milliseconds, as are all times.
+x_i_d: 1 if node i is on device d. Devices are alike: node i is on one of the first i + 1.
+f_i, b_i: the begin of node i's forward and backward.
+y_i_k_d: 1 if node i is on device k and a reader of it on device d.
+s_i_d, g_i_d: the begin of sending node i's output to device d, and its gradient from there back.
+o_p_q: 1 if p ends before q begins.)";
 
-TANDEM_ONCE void LpText::row(std::vector<Term> const& sum, char const* relation, double bound) {
-  std::size_t written = 0;
-  for (auto const& [factor, variable] : sum) {
-    if (factor == 0) {
-      continue;
+/// Variables are at least 0; they come to be by being named.
+class LpText {
+ public:
+  struct Term {
+    double factor = 1;
+    std::string variable{};
+  };
+
+  /// Each line of @p comment stands behind a backslash.
+  LpText(std::string_view comment, std::string const& minimized) {
+    while (!comment.empty()) {
+      std::size_t const length = comment.find('\n');
+      text_.append("\\ ").append(comment.substr(0, length)).append("\n");
+      comment.remove_prefix(length == comment.npos ? comment.size() : length + 1);
     }
-    text_ += factor < 0 ? " - " : " + ";
-    if (factor != 1 && factor != -1) {
-      number(factor < 0 ? -factor : factor);
-      text_ += " ";
+    text_ += "Minimize\n obj: " + minimized + "\nSubject To\n";
+  }
+
+  void at_least(std::vector<Term> const& sum, double bound) { row(sum, ">=", bound); }
+  void at_most(std::vector<Term> const& sum, double bound) { row(sum, "<=", bound); }
+  void equal(std::vector<Term> const& sum, double value) { row(sum, "=", value); }
+
+  void zero_or_one(std::string const& variable) { binaries_ += " " + variable + "\n"; }
+
+  [[nodiscard]] std::string str() const { return text_ + "Binaries\n" + binaries_ + "End\n"; }
+
+ private:
+  void number(double value) {
+    char digits[32] = {};  // the shortest that reads back as the same number has at most 24
+    text_.append(digits, std::to_chars(digits, digits + sizeof(digits), value).ptr);
+  }
+
+  void row(std::vector<Term> const& sum, char const* relation, double bound) {
+    std::size_t written = 0;
+    for (auto const& [factor, variable] : sum) {
+      if (factor == 0) {
+        continue;
+      }
+      text_ += factor < 0 ? " - " : " + ";
+      if (factor != 1 && factor != -1) {
+        number(factor < 0 ? -factor : factor);
+        text_ += " ";
+      }
+      text_ += variable;
+      text_ += ++written % 8 == 0 ? "\n " : "";  // readers limit the length of lines
     }
-    text_ += variable;
-    text_ += ++written % 8 == 0 ? "\n " : "";  // readers limit the length of lines
+    if (written > 0) {
+      text_.append(" ").append(relation).append(" ");
+      number(bound);
+      text_ += "\n";
+    }
   }
-  if (written > 0) {
-    text_.append(" ").append(relation).append(" ");
-    number(bound);
-    text_ += "\n";
-  }
-}
+
+  std::string text_{};
+  std::string binaries_{};
+};
 
 class PlacementLp {
  public:

@@ -28,15 +28,6 @@ struct PlacementUse {
   }
 };
 
-namespace detail {
-
-/// "node12" of "node12 Conv2d(…)".
-inline std::string_view node_id(CostNode const& node) {
-  return std::string_view{node.name}.substr(0, node.name.find(' '));
-}
-
-}  // namespace detail
-
 /// An object with `speedup` over one device; `step`, `one_device` and `lower_bound`, below which no
 /// step of any placement is, in seconds; `most_speedup`, which that bound leaves; `bottleneck`; and
 /// `placement`, the device of each node by its name up to the first space; `type`, if one is given.
@@ -53,6 +44,15 @@ TANDEM_ONCE [[nodiscard]] std::string placement_text(CostGraph const& graph,
 }  // namespace tandem
 
 #if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// "node12" of "node12 Conv2d(…)".
+inline std::string_view node_id(CostNode const& node) {
+  return std::string_view{node.name}.substr(0, node.name.find(' '));
+}
+
+}  // namespace tandem::detail
 
 namespace tandem {
 

@@ -52,12 +52,6 @@ struct MeshSearch {
   double least_memory = std::numeric_limits<double>::infinity();  ///< of all these, of a device
 };
 
-namespace detail {
-
-inline constexpr int most_time_chunks = 16;  // that are sought
-
-}  // namespace detail
-
 /// The @p keep fastest layouts of @p task on so many devices that fit in their memory. Products are
 /// shared within a node only, microbatches have up to 64 samples, chunks of time are powers of two
 /// up to 16, and where less is computed again
@@ -72,6 +66,8 @@ TANDEM_ONCE [[nodiscard]] MeshSearch search_meshes(MeshTask const& task, int dev
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+inline constexpr int most_time_chunks = 16;  // that are sought
 
 class MeshSearcher {
  public:

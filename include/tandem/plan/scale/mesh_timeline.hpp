@@ -28,20 +28,6 @@ struct MeshTimeline {
   SimulatedStep step{};
 };
 
-namespace detail {
-
-inline constexpr int most_drawn_passes = 8000;
-
-/// As the devices of one pipeline see it, of which so many neighbours lie between two.
-inline Machine machine_of_pipeline(Machine machine, int stride) {
-  bool const apart = stride >= machine.devices_per_node;
-  machine.devices_per_node = apart ? 1 : machine.devices_per_node / stride;
-  machine.adapters = apart ? 1 : std::max(1, machine.adapters / stride);
-  return machine;
-}
-
-}  // namespace detail
-
 /// The passes of the pipeline of one replica of @p layout, with their messages; none where they are
 /// too many to be seen. Sums of gradients and the update are not in it.
 /// @throws ContractError  mesh_problem() has something to say
@@ -53,6 +39,16 @@ TANDEM_ONCE [[nodiscard]] std::optional<MeshTimeline> mesh_timeline(MeshTask con
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+inline constexpr int most_drawn_passes = 8000;
+
+/// As the devices of one pipeline see it, of which so many neighbours lie between two.
+inline Machine machine_of_pipeline(Machine machine, int stride) {
+  bool const apart = stride >= machine.devices_per_node;
+  machine.devices_per_node = apart ? 1 : machine.devices_per_node / stride;
+  machine.adapters = apart ? 1 : std::max(1, machine.adapters / stride);
+  return machine;
+}
 
 /// What stages take: blocks, the words before them, the logits behind them; collectives of products
 /// in halves, or where blocks are computed again a third in forward.

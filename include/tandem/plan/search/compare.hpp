@@ -15,19 +15,6 @@
 
 namespace tandem {
 
-namespace detail {
-
-inline JsonValue const* json_member(JsonValue const& object, std::string_view key) {
-  for (JsonValue const& member : object.member) {
-    if (member.key == key) {
-      return &member;
-    }
-  }
-  return nullptr;
-}
-
-}  // namespace detail
-
 /// What differs between two results as plan writes them with `--format json`, a line each; nothing
 /// where they say the same. Plans are told from others by their strategies, however their stages
 /// are cut; all that has changed in one is one line, such as
@@ -43,6 +30,15 @@ TANDEM_ONCE [[nodiscard]] std::string compare_results(std::string_view one,
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+inline JsonValue const* json_member(JsonValue const& object, std::string_view key) {
+  for (JsonValue const& member : object.member) {
+    if (member.key == key) {
+      return &member;
+    }
+  }
+  return nullptr;
+}
 
 /// Writes the lines; `one` and `other` stand in them for the two files.
 class ResultComparison {

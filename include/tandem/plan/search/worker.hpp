@@ -32,18 +32,6 @@
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/step_period.hpp>
 
-namespace tandem::detail {
-
-/// Steps after which a period can be measured: the pipeline is filled, and its stages have found
-/// their rhythm.
-inline int measured_steps(Asynchrony const& late) {
-  int const filling = late.late_steps(0);
-  int const rounds = 12 * (late.devices / late.microbatches + 1);
-  return std::min(most_unrolled_steps, 2 * (filling + rounds));
-}
-
-}  // namespace tandem::detail
-
 namespace tandem {
 
 /// One way to cut a network, with a name of make_schedule(), of which "sequential" is
@@ -154,6 +142,14 @@ TANDEM_ONCE [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker,
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+/// Steps after which a period can be measured: the pipeline is filled, and its stages have found
+/// their rhythm.
+inline int measured_steps(Asynchrony const& late) {
+  int const filling = late.late_steps(0);
+  int const rounds = 12 * (late.devices / late.microbatches + 1);
+  return std::min(most_unrolled_steps, 2 * (filling + rounds));
+}
 
 /// Seconds from step to step at the first stage, over the later half of the steps: its forward
 /// passes there are all behind the filling and before the draining.

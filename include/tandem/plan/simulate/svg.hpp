@@ -20,14 +20,47 @@
 
 namespace tandem {
 
-namespace detail {
+/// An SVG picture of @p step.
+/// @param name  its title
+TANDEM_ONCE [[nodiscard]] std::string simulated_svg(SimulatedStep const& step,
+                                                    std::string const& name);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Makes the parts of a picture; times become ticks of a unit that suits the step.
 class StepDrawing {
  public:
-  TANDEM_ONCE explicit StepDrawing(SimulatedStep const& step);
+  explicit StepDrawing(SimulatedStep const& step) : step_{step} {
+    for (Unit const& unit : {Unit{1e-3, "ms"}, Unit{1e-6, "µs"}, Unit{1e-9, "ns"}}) {
+      unit_ = unit;
+      if (step.makespan >= 20'000 * unit.seconds) {
+        break;
+      }
+    }
+    TimelineRows timeline;
+    timeline.makespan = ticks(step.makespan);
+    for (SimulatedDevice const& device : step.device) {
+      rows_.emplace_back();
+      timeline.action.emplace_back();
+      for (auto const& [action, span] : device.action) {
+        rows_.back().push_back(action);
+        timeline.action.back().push_back({ticks(span.begin), ticks(span.end)});
+      }
+      most_bytes_ = std::max(most_bytes_, device.peak_bytes);
+    }
+    scale_ = svg_scale(rows_, timeline);
+  }
 
-  TANDEM_ONCE [[nodiscard]] std::string caption() const;
+  [[nodiscard]] std::string caption() const {
+    return "makespan " + digits(step_.makespan * 1e3, 5) + " ms, idle " +
+           digits(100 * step_.idle(), 3) + " %; times in " + unit_.name +
+           "; under each row what it sends, sums of gradients, activations (most: " +
+           size_text(most_bytes_) + ")";
+  }
 
   [[nodiscard]] Ticks width() const { return scale_.at(ticks(step_.makespan)) / 10 + 1; }
   [[nodiscard]] Ticks bottom() const {
@@ -38,10 +71,39 @@ class StepDrawing {
     return svg_axis(ticks(step_.makespan), scale_, bottom()) + svg_legend(rows_, has_lighter());
   }
 
-  TANDEM_ONCE [[nodiscard]] std::string row(int d) const;
+  [[nodiscard]] std::string row(int d) const {
+    SimulatedDevice const& device = step_.device[static_cast<std::size_t>(d)];
+    Ticks const top = svg_top + row_height * d;
+    char const* const right = " text-anchor=\"end\"";
+    std::string text =
+        svg_text(10 * (svg_left - 8), top + 15, right, "device " + std::to_string(d));
+    if (device.peak_bytes > 0) {
+      text += svg_text(10 * (svg_left - 8), top + 50, right, size_text(device.peak_bytes));
+      text += curve(device, top);
+    }
+    int const first_stage = lowest_stage(row_of(rows_, d));
+    for (SimulatedAction const& one : device.action) {
+      if (is_compute(one.action.kind)) {
+        text += bar(one, top, step_.stage_name.empty() && one.action.stage > first_stage);
+      }
+    }
+    for (SimulatedAction const& one : device.reduction) {
+      text += line(one, top + 32, svg_colour(ActionKind::exchange));
+    }
+    return text;
+  }
 
   /// Of all devices.
-  TANDEM_ONCE [[nodiscard]] std::string messages() const;
+  [[nodiscard]] std::string messages() const {
+    std::string text;
+    for (SimulatedMessage const& message : step_.message) {
+      bool const forward = message.action.kind == ActionKind::send_forward;
+      text += line({message.action, message.span},
+                   svg_top + row_height * message.from + (forward ? 24 : 28),
+                   forward ? "#2f6fb5" : "#c0702a");
+    }
+    return text;
+  }
 
  private:
   struct Unit {
@@ -64,7 +126,17 @@ class StepDrawing {
     return 10 * svg_left + scale_.at(ticks(seconds));
   }
 
-  TANDEM_ONCE [[nodiscard]] bool has_lighter() const;
+  [[nodiscard]] bool has_lighter() const {
+    for (std::size_t d = 0; d < rows_.size() && step_.stage_name.empty(); ++d) {
+      int const first = lowest_stage(row_of(rows_, static_cast<int>(d)));
+      for (Action const& action : rows_[d]) {
+        if (action.stage > first) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
 
   [[nodiscard]] std::string title(SimulatedAction const& one) const {
     return "<title>" + svg_escaped(simulated_name(step_, one.action)) + ", from " +
@@ -73,8 +145,20 @@ class StepDrawing {
   }
 
   /// With its microbatch, or the node of a placement, where that fits.
-  TANDEM_ONCE [[nodiscard]] std::string bar(SimulatedAction const& one, Ticks top,
-                                            bool lighter) const;
+  [[nodiscard]] std::string bar(SimulatedAction const& one, Ticks top, bool lighter) const {
+    Ticks const left = x(one.span.begin);
+    Ticks const wide = x(one.span.end) - left;
+    Ticks const gap = wide > 40 ? 10 : 0;
+    std::string text = svg_rectangle(left, top, wide - gap, svg_bar_height, "fill=\"");
+    text += svg_colour(one.action.kind);
+    text += (lighter ? "\" fill-opacity=\"0.5\">" : "\">") + title(one);
+    std::string const number =
+        std::to_string(step_.stage_name.empty() ? one.action.index : one.action.stage);
+    if (10 * svg_digit * static_cast<Ticks>(number.size()) <= wide) {
+      text += svg_text(left + (wide - gap) / 2, top + 15, " text-anchor=\"middle\"", number);
+    }
+    return text;
+  }
 
   [[nodiscard]] std::string line(SimulatedAction const& one, Ticks y, char const* colour) const {
     Ticks const left = x(one.span.begin);
@@ -82,7 +166,16 @@ class StepDrawing {
            colour + "\">" + title(one);
   }
 
-  TANDEM_ONCE [[nodiscard]] std::string curve(SimulatedDevice const& device, Ticks top) const;
+  [[nodiscard]] std::string curve(SimulatedDevice const& device, Ticks top) const {
+    Ticks const base = 10 * (top + curve_base);
+    std::string text = "<path d=\"M" + tenths(x(0)) + " " + tenths(base);
+    for (MemoryPoint const& point : device.memory) {
+      auto const height =
+          std::llround(10 * static_cast<double>(curve_height) * point.bytes / most_bytes_);
+      text += "H" + tenths(x(point.time)) + "V" + tenths(base - height);
+    }
+    return text + "V" + tenths(base) + "Z\" fill=\"#c9ced6\"/>\n";
+  }
 
   SimulatedStep const& step_;
   Unit unit_{};
@@ -91,16 +184,7 @@ class StepDrawing {
   double most_bytes_ = 0;
 };
 
-}  // namespace detail
-
-/// An SVG picture of @p step.
-/// @param name  its title
-TANDEM_ONCE [[nodiscard]] std::string simulated_svg(SimulatedStep const& step,
-                                                    std::string const& name);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -125,108 +209,5 @@ TANDEM_ONCE std::string simulated_svg(SimulatedStep const& step, std::string con
 }
 
 }  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE StepDrawing::StepDrawing(SimulatedStep const& step) : step_{step} {
-  for (Unit const& unit : {Unit{1e-3, "ms"}, Unit{1e-6, "µs"}, Unit{1e-9, "ns"}}) {
-    unit_ = unit;
-    if (step.makespan >= 20'000 * unit.seconds) {
-      break;
-    }
-  }
-  TimelineRows timeline;
-  timeline.makespan = ticks(step.makespan);
-  for (SimulatedDevice const& device : step.device) {
-    rows_.emplace_back();
-    timeline.action.emplace_back();
-    for (auto const& [action, span] : device.action) {
-      rows_.back().push_back(action);
-      timeline.action.back().push_back({ticks(span.begin), ticks(span.end)});
-    }
-    most_bytes_ = std::max(most_bytes_, device.peak_bytes);
-  }
-  scale_ = svg_scale(rows_, timeline);
-}
-
-TANDEM_ONCE std::string StepDrawing::caption() const {
-  return "makespan " + digits(step_.makespan * 1e3, 5) + " ms, idle " +
-         digits(100 * step_.idle(), 3) + " %; times in " + unit_.name +
-         "; under each row what it sends, sums of gradients, activations (most: " +
-         size_text(most_bytes_) + ")";
-}
-
-TANDEM_ONCE std::string StepDrawing::row(int d) const {
-  SimulatedDevice const& device = step_.device[static_cast<std::size_t>(d)];
-  Ticks const top = svg_top + row_height * d;
-  char const* const right = " text-anchor=\"end\"";
-  std::string text = svg_text(10 * (svg_left - 8), top + 15, right, "device " + std::to_string(d));
-  if (device.peak_bytes > 0) {
-    text += svg_text(10 * (svg_left - 8), top + 50, right, size_text(device.peak_bytes));
-    text += curve(device, top);
-  }
-  int const first_stage = lowest_stage(row_of(rows_, d));
-  for (SimulatedAction const& one : device.action) {
-    if (is_compute(one.action.kind)) {
-      text += bar(one, top, step_.stage_name.empty() && one.action.stage > first_stage);
-    }
-  }
-  for (SimulatedAction const& one : device.reduction) {
-    text += line(one, top + 32, svg_colour(ActionKind::exchange));
-  }
-  return text;
-}
-
-TANDEM_ONCE std::string StepDrawing::messages() const {
-  std::string text;
-  for (SimulatedMessage const& message : step_.message) {
-    bool const forward = message.action.kind == ActionKind::send_forward;
-    text += line({message.action, message.span},
-                 svg_top + row_height * message.from + (forward ? 24 : 28),
-                 forward ? "#2f6fb5" : "#c0702a");
-  }
-  return text;
-}
-
-TANDEM_ONCE bool StepDrawing::has_lighter() const {
-  for (std::size_t d = 0; d < rows_.size() && step_.stage_name.empty(); ++d) {
-    int const first = lowest_stage(row_of(rows_, static_cast<int>(d)));
-    for (Action const& action : rows_[d]) {
-      if (action.stage > first) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-TANDEM_ONCE std::string StepDrawing::bar(SimulatedAction const& one, Ticks top,
-                                         bool lighter) const {
-  Ticks const left = x(one.span.begin);
-  Ticks const wide = x(one.span.end) - left;
-  Ticks const gap = wide > 40 ? 10 : 0;
-  std::string text = svg_rectangle(left, top, wide - gap, svg_bar_height, "fill=\"");
-  text += svg_colour(one.action.kind);
-  text += (lighter ? "\" fill-opacity=\"0.5\">" : "\">") + title(one);
-  std::string const number =
-      std::to_string(step_.stage_name.empty() ? one.action.index : one.action.stage);
-  if (10 * svg_digit * static_cast<Ticks>(number.size()) <= wide) {
-    text += svg_text(left + (wide - gap) / 2, top + 15, " text-anchor=\"middle\"", number);
-  }
-  return text;
-}
-
-TANDEM_ONCE std::string StepDrawing::curve(SimulatedDevice const& device, Ticks top) const {
-  Ticks const base = 10 * (top + curve_base);
-  std::string text = "<path d=\"M" + tenths(x(0)) + " " + tenths(base);
-  for (MemoryPoint const& point : device.memory) {
-    auto const height =
-        std::llround(10 * static_cast<double>(curve_height) * point.bytes / most_bytes_);
-    text += "H" + tenths(x(point.time)) + "V" + tenths(base - height);
-  }
-  return text + "V" + tenths(base) + "Z\" fill=\"#c9ced6\"/>\n";
-}
-
-}  // namespace tandem::detail
 
 #endif
