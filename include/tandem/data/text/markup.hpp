@@ -18,26 +18,6 @@
 
 namespace tandem {
 
-namespace detail {
-
-/// The position behind the tag that begins at @p at; a '>' in an attribute's quotes is not its end.
-constexpr std::size_t end_of_tag(std::string_view text, std::size_t at) {
-  std::size_t end = text.find('>', at);
-  auto const next_equals = [&](std::size_t from) { return text.substr(0, end).find('=', from); };
-  for (std::size_t equals = next_equals(at); equals != text.npos; equals = next_equals(equals)) {
-    char const quote = ++equals < text.size() ? text[equals] : ' ';
-    bool const quoted = quote == '"' || quote == '\'';
-    std::size_t const close = quoted ? text.find(quote, equals + 1) : text.npos;
-    if (close != text.npos) {  // else it is no attribute's
-      equals = close;
-      end = close < end ? end : text.find('>', close);
-    }
-  }
-  return end == text.npos ? text.size() : end + 1;
-}
-
-}  // namespace detail
-
 /// @p text without its mark-up:
 ///
 /// - without tags; one that is not closed ends with the text;
@@ -55,6 +35,22 @@ TANDEM_ONCE [[nodiscard]] std::string strip_markup(std::string_view text);
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+/// The position behind the tag that begins at @p at; a '>' in an attribute's quotes is not its end.
+constexpr std::size_t end_of_tag(std::string_view text, std::size_t at) {
+  std::size_t end = text.find('>', at);
+  auto const next_equals = [&](std::size_t from) { return text.substr(0, end).find('=', from); };
+  for (std::size_t equals = next_equals(at); equals != text.npos; equals = next_equals(equals)) {
+    char const quote = ++equals < text.size() ? text[equals] : ' ';
+    bool const quoted = quote == '"' || quote == '\'';
+    std::size_t const close = quoted ? text.find(quote, equals + 1) : text.npos;
+    if (close != text.npos) {  // else it is no attribute's
+      equals = close;
+      end = close < end ? end : text.find('>', close);
+    }
+  }
+  return end == text.npos ? text.size() : end + 1;
+}
 
 /// The code point of an entity's name, "amp" or "#8212" or "#x2014"; 0 for what is none of XML's.
 TANDEM_ONCE std::uint32_t entity(std::string_view name) {

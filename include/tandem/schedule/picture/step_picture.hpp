@@ -120,17 +120,6 @@ struct PictureRules {
   Asynchrony asynchrony{};
 };
 
-namespace detail {
-
-inline bool has_messages(ActionRows const& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](std::vector<Action> const& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](Action const& action) { return is_message(action.kind); });
-  });
-}
-
-}  // namespace detail
-
 /// The picture of the step that complete() makes of the passes @p rows on the devices of @p map; of
 /// an asynchronous pipeline, of as many steps as the rows have, updates included.
 TANDEM_ONCE StepPicture step_picture(ActionRows const& rows, StageMapView const& map,
@@ -141,6 +130,13 @@ TANDEM_ONCE StepPicture step_picture(ActionRows const& rows, StageMapView const&
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+inline bool has_messages(ActionRows const& rows) {
+  return std::any_of(rows.begin(), rows.end(), [](std::vector<Action> const& row) {
+    return std::any_of(row.begin(), row.end(),
+                       [](Action const& action) { return is_message(action.kind); });
+  });
+}
 
 TANDEM_ONCE PictureTail::PictureTail(ActionRows const& rows, StageMapView const& map,
                                      StepRules const& rules, RowOrder order,

@@ -18,7 +18,17 @@
 
 namespace tandem {
 
-namespace detail {
+/// An SVG picture of @p picture.
+/// @param title     the strategy's name
+/// @param sentence  what there is to see, below the title
+TANDEM_ONCE std::string strategy_svg(StepPicture const& picture, std::string const& title,
+                                     std::string const& sentence);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 /// Distances of a picture, in pixels.
 struct PictureLayout {
@@ -32,7 +42,24 @@ struct PictureLayout {
   Ticks bars_left = 0;
   Ticks end = 0;  // of the last bar
 
-  TANDEM_ONCE explicit PictureLayout(StepPicture const& picture);
+  explicit PictureLayout(StepPicture const& picture)
+      : part_width{picture.copies > 1  ? 28
+                   : picture.parts > 1 ? 50
+                                       : 40} {
+    Ticks held = 0;
+    for (RankPicture const& rank : picture.rank) {
+      Ticks width = 0;
+      for (HeldPart const& part : rank.holds) {
+        width += part_width + stack * part.versions;
+      }
+      held = std::max(held, width);
+      for (PictureBar const& bar : rank.bars) {
+        end = std::max(end, bar.time.end);
+      }
+    }
+    bars_left = left + held + 24;
+    end = bars_left + end * tick;
+  }
 };
 
 constexpr char const* picture_colour(ActionKind kind) {
@@ -61,20 +88,6 @@ inline bool has_action(StepPicture const& picture, ActionKind kind) {
                        [&](PictureBar const& bar) { return bar.action.kind == kind; });
   });
 }
-
-}  // namespace detail
-
-/// An SVG picture of @p picture.
-/// @param title     the strategy's name
-/// @param sentence  what there is to see, below the title
-TANDEM_ONCE std::string strategy_svg(StepPicture const& picture, std::string const& title,
-                                     std::string const& sentence);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::string holdings_svg(StepPicture const& picture, RankPicture const& rank,
                                      PictureLayout const& layout, Ticks y) {
@@ -154,25 +167,6 @@ TANDEM_ONCE std::string picture_legend(StepPicture const& picture, bool lighter,
   text += svg_text(10 * x, y + 10, "", more);
   width = std::max(width, x + 7 * static_cast<Ticks>(more.size()));
   return text;
-}
-
-TANDEM_ONCE PictureLayout::PictureLayout(StepPicture const& picture)
-    : part_width{picture.copies > 1  ? 28
-                 : picture.parts > 1 ? 50
-                                     : 40} {
-  Ticks held = 0;
-  for (RankPicture const& rank : picture.rank) {
-    Ticks width = 0;
-    for (HeldPart const& part : rank.holds) {
-      width += part_width + stack * part.versions;
-    }
-    held = std::max(held, width);
-    for (PictureBar const& bar : rank.bars) {
-      end = std::max(end, bar.time.end);
-    }
-  }
-  bars_left = left + held + 24;
-  end = bars_left + end * tick;
 }
 
 }  // namespace tandem::detail
