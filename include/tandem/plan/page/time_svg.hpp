@@ -43,32 +43,6 @@ struct TimeLine {
   std::vector<TimePoint> points{};
 };
 
-/// Where numbers of devices and times stand in the picture.
-class TimeAxes {
- public:
-  static constexpr double left = 78;
-  static constexpr double right = 640;
-  static constexpr double top = 30;
-  static constexpr double bottom = 350;
-
-  TANDEM_ONCE TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines);
-
-  [[nodiscard]] double x(int devices) const {
-    double const share = last_ > first_ ? (std::log(devices) - first_) / (last_ - first_) : 0.5;
-    return left + 20 + share * (right - left - 40);
-  }
-  [[nodiscard]] double y(double seconds) const {
-    return bottom - std::log(seconds / low_) / std::log(high_ / low_) * (bottom - top);
-  }
-  [[nodiscard]] std::vector<TimeTick> ticks() const { return time_ticks(low_, high_); }
-
- private:
-  double first_;
-  double last_;
-  double low_ = 1;
-  double high_ = 1;
-};
-
 inline std::string axis_line(double x1, double y1, double x2, double y2, char const* name) {
   return "<line class=\"" + std::string{name} + "\" x1=\"" + svg_pixels(x1) + "\" y1=\"" +
          svg_pixels(y1) + "\" x2=\"" + svg_pixels(x2) + "\" y2=\"" + svg_pixels(y2) + "\"/>\n";
@@ -94,6 +68,44 @@ TANDEM_ONCE [[nodiscard]] std::string time_svg(SearchResult const& result,
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+/// Where numbers of devices and times stand in the picture.
+class TimeAxes {
+ public:
+  static constexpr double left = 78;
+  static constexpr double right = 640;
+  static constexpr double top = 30;
+  static constexpr double bottom = 350;
+
+  TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
+      : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
+    double low = std::numeric_limits<double>::infinity();
+    double high = 0;
+    for (TimeLine const& line : lines) {
+      for (TimePoint const& point : line.points) {
+        low = std::min(low, point.seconds);
+        high = std::max(high, point.seconds);
+      }
+    }
+    low_ = high > 0 ? low / 1.15 : 1;
+    high_ = high > 0 ? high * 1.15 : 10;
+  }
+
+  [[nodiscard]] double x(int devices) const {
+    double const share = last_ > first_ ? (std::log(devices) - first_) / (last_ - first_) : 0.5;
+    return left + 20 + share * (right - left - 40);
+  }
+  [[nodiscard]] double y(double seconds) const {
+    return bottom - std::log(seconds / low_) / std::log(high_ / low_) * (bottom - top);
+  }
+  [[nodiscard]] std::vector<TimeTick> ticks() const { return time_ticks(low_, high_); }
+
+ private:
+  double first_;
+  double last_;
+  double low_ = 1;
+  double high_ = 1;
+};
 
 TANDEM_ONCE std::vector<TimeTick> time_ticks(double low, double high) {
   struct Unit {
@@ -194,20 +206,6 @@ TANDEM_ONCE std::string lines_svg(std::vector<int> const& devices,
     text += family_line(lines[i], i, axes);
   }
   return text + "</svg>\n";
-}
-
-TANDEM_ONCE TimeAxes::TimeAxes(std::vector<int> const& devices, std::vector<TimeLine> const& lines)
-    : first_{std::log(devices.front())}, last_{std::log(devices.back())} {
-  double low = std::numeric_limits<double>::infinity();
-  double high = 0;
-  for (TimeLine const& line : lines) {
-    for (TimePoint const& point : line.points) {
-      low = std::min(low, point.seconds);
-      high = std::max(high, point.seconds);
-    }
-  }
-  low_ = high > 0 ? low / 1.15 : 1;
-  high_ = high > 0 ? high * 1.15 : 10;
 }
 
 }  // namespace tandem::detail

@@ -26,13 +26,38 @@ TANDEM_ONCE std::string simulated_name(SimulatedStep const& step, Action const& 
 TANDEM_ONCE std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedStep const& step,
                                                                      int from);
 
+}  // namespace detail
+
+/// The Trace Event Format: a process a worker; for each device a lane of passes, one of the
+/// reductions of its gradients, and as many lanes of the messages that it sends as there are at
+/// once; and a counter of its activations. An event a line; times in microseconds.
+/// Source: Google, "Trace Event Format", complete, counter and metadata events.
+TANDEM_ONCE [[nodiscard]] std::string trace_json(SimulatedStep const& step);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 class TraceText {
  public:
   /// What stands in all events of one lane.
-  TANDEM_ONCE void begin_lane(int process, int thread, std::string const& name);
+  void begin_lane(int process, int thread, std::string const& name) {
+    ids_ = ", \"pid\": " + std::to_string(process) + ", \"tid\": " + std::to_string(thread);
+    add("\"thread_name\"", "M", ", \"args\": {\"name\": " + json_text(name) + "}");
+    add("\"thread_sort_index\"", "M",
+        ", \"args\": {\"sort_index\": " + std::to_string(thread) + "}");
+  }
 
-  TANDEM_ONCE void span(std::string const& name, char const* category, PlacementSpan const& span,
-                        std::string const& arguments = {});
+  void span(std::string const& name, char const* category, PlacementSpan const& span,
+            std::string const& arguments = {}) {
+    add(json_text(name), "X",
+        std::string{", \"cat\": \""} + category +
+            "\", \"ts\": " + json_number(1e6 * span.begin, 12) +
+            ", \"dur\": " + json_number(1e6 * (span.end - span.begin), 12) +
+            (arguments.empty() ? "" : ", \"args\": {" + arguments + "}"));
+  }
 
   void bytes(std::string const& name, MemoryPoint const& point) {
     add(json_text(name), "C",
@@ -52,20 +77,6 @@ class TraceText {
   std::string text_{};
   std::string ids_{};
 };
-
-}  // namespace detail
-
-/// The Trace Event Format: a process a worker; for each device a lane of passes, one of the
-/// reductions of its gradients, and as many lanes of the messages that it sends as there are at
-/// once; and a counter of its activations. An event a line; times in microseconds.
-/// Source: Google, "Trace Event Format", complete, counter and metadata events.
-TANDEM_ONCE [[nodiscard]] std::string trace_json(SimulatedStep const& step);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 TANDEM_ONCE std::string simulated_name(SimulatedStep const& step, Action const& action) {
   bool const named = static_cast<std::size_t>(action.stage) < step.stage_name.size();
@@ -90,20 +101,6 @@ TANDEM_ONCE std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedSt
     lane->push_back(message);
   }
   return lanes;
-}
-
-TANDEM_ONCE void TraceText::begin_lane(int process, int thread, std::string const& name) {
-  ids_ = ", \"pid\": " + std::to_string(process) + ", \"tid\": " + std::to_string(thread);
-  add("\"thread_name\"", "M", ", \"args\": {\"name\": " + json_text(name) + "}");
-  add("\"thread_sort_index\"", "M", ", \"args\": {\"sort_index\": " + std::to_string(thread) + "}");
-}
-
-TANDEM_ONCE void TraceText::span(std::string const& name, char const* category,
-                                 PlacementSpan const& span, std::string const& arguments) {
-  add(json_text(name), "X",
-      std::string{", \"cat\": \""} + category + "\", \"ts\": " + json_number(1e6 * span.begin, 12) +
-          ", \"dur\": " + json_number(1e6 * (span.end - span.begin), 12) +
-          (arguments.empty() ? "" : ", \"args\": {" + arguments + "}"));
 }
 
 }  // namespace tandem::detail
