@@ -70,6 +70,15 @@ inline std::string thanks_of(std::string const& path, std::string const& number)
   return path + ".thanks." + number;
 }
 
+TANDEM_ONCE void rendezvous_over_files(World const& world, std::span<std::byte> data,
+                                       std::chrono::milliseconds timeout, Patience& patience);
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
 /// The hellos that process 0 has answered, until thanks have come. Removes what is left.
 class AnsweredFiles {
  public:
@@ -87,10 +96,26 @@ class AnsweredFiles {
   }
 
   /// @throws FileError  the answer cannot be written
-  TANDEM_ONCE void add(std::string const& path, Hello const& hello, RollCall::Reply const& reply);
+  void add(std::string const& path, Hello const& hello, RollCall::Reply const& reply) {
+    File const file{path, hex(hello.nonce), reply.process};
+    remove_file(answer_of(path_, file.number));  // of a process 0 that died
+    make_private_file(answer_of(path_, file.number), reply.bytes);
+    files_.push_back(file);
+  }
 
   /// Notes those who have thanked.
-  TANDEM_ONCE void look(RollCall& calls);
+  void look(RollCall& calls) {
+    std::erase_if(files_, [this, &calls](File const& file) {
+      if (!read_private_file(thanks_of(path_, file.number), 1).is_private) {
+        return false;
+      }
+      if (file.process != 0) {
+        calls.note(file.process);
+      }
+      remove(file);
+      return true;
+    });
+  }
 
  private:
   struct File {
@@ -108,15 +133,6 @@ class AnsweredFiles {
   std::string const& path_;
   std::vector<File> files_;
 };
-
-TANDEM_ONCE void rendezvous_over_files(World const& world, std::span<std::byte> data,
-                                       std::chrono::milliseconds timeout, Patience& patience);
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
 
 /// Process 0's side: answers each process, again if it asks again, until it thanks.
 TANDEM_ONCE void answer_over_files(World const& world, RendezvousKey const& key,
@@ -210,27 +226,6 @@ TANDEM_ONCE void rendezvous_over_files(World const& world, std::span<std::byte> 
   } else {
     ask_over_files(world, key, path, data, timeout, patience);
   }
-}
-
-TANDEM_ONCE void AnsweredFiles::add(std::string const& path, Hello const& hello,
-                                    RollCall::Reply const& reply) {
-  File const file{path, hex(hello.nonce), reply.process};
-  remove_file(answer_of(path_, file.number));  // of a process 0 that died
-  make_private_file(answer_of(path_, file.number), reply.bytes);
-  files_.push_back(file);
-}
-
-TANDEM_ONCE void AnsweredFiles::look(RollCall& calls) {
-  std::erase_if(files_, [this, &calls](File const& file) {
-    if (!read_private_file(thanks_of(path_, file.number), 1).is_private) {
-      return false;
-    }
-    if (file.process != 0) {
-      calls.note(file.process);
-    }
-    remove(file);
-    return true;
-  });
 }
 
 }  // namespace tandem::detail
