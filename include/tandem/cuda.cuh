@@ -9,8 +9,7 @@
 /// -DTANDEM_NCCL (and -lnccl) several GPUs talk through NCCL; both must be the same in all files of
 /// a program. CMake's target tandem::cuda sees to all of this.
 
-#if !defined(__CUDACC__) && !defined(TANDEM_CUDA_EMULATED) && \
-    !defined(TANDEM_SEPARATE_COMPILATION)
+#if !defined(__CUDACC__) && !defined(TANDEM_CUDA_EMULATED) && !defined(TANDEM_SEPARATE_COMPILATION)
 #error \
     "tandem/cuda.cuh: compile this file with nvcc (name it .cu), or include <tandem/tandem.hpp> and use Host"
 #else

@@ -70,10 +70,10 @@ TEST_CASE("from both ends, in rounds, and with more warming up") {
   check_chunks<Pipeline<ZeroBubbleH2, 4, Chunks<2>, Split<3>, Split<5>>>();
 }
 
-using Two = Pipeline<OneFOneB, 1, Chunks<2>, Split<3>, Split<5>>;
+using InTwo = Pipeline<OneFOneB, 1, Chunks<2>, Split<3>, Split<5>>;
 
 TEST_CASE("states that live on, in replicas of a pipeline") {
-  check_chunks<Hybrid<DataParallel<2>, Two>, Layers<Stateful>>();
+  check_chunks<Hybrid<DataParallel<2>, InTwo>, Layers<Stateful>>();
   using One = SingleDevice<Microbatches<2>>;
   CHECK(distance(Run<One, Layers<Stateful>>{}.numbers, Run<One>{}.numbers) > 1e-6);
 }
@@ -83,13 +83,13 @@ TEST_CASE("passes of the caller's own order, and what has none") {
   TrainerOptions options{.batch = batch, .seed = 3};
   options.rows = make_schedule("gpipe", 2, 3);
   std::vector<std::int32_t> const x(batch * rows, 1);
-  Trainer<Layers<>, Two, Double> trainer{options};
+  Trainer<Layers<>, InTwo, Double> trainer{options};
   Trainer<Layers<>, SingleDevice<Microbatches<3>>, Double> one{{.batch = batch, .seed = 3}};
   CHECK(std::fabs(trainer.step(x, x).loss - one.step(x, x).loss) <= 1e-14);
   CHECK(std::fabs(trainer.step(x, x).loss - one.step(x, x).loss) <= 1e-14);
   options.rows = lower(options.rows, make_map("gpipe", 2));
   CHECK(message<ContractError>([&] {
-          Trainer<Layers<>, Two, Double>{options};
+          Trainer<Layers<>, InTwo, Double>{options};
         }).find("give its passes alone") != std::string::npos);
   CHECK(message<ContractError>([&] {
           trainer.generate(std::vector<std::int32_t>{1, 2}, {.tokens = 1});

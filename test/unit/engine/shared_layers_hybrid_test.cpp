@@ -61,10 +61,10 @@ using MixedReplicas = Hybrid<DataParallel<2>, TensorParallel<2, Microbatches<2>>
 TEST_CASE("replicas of devices that share layers train as one device does, also with its rows") {
   using One = SingleDevice<Microbatches<4>>;
   check_values<Mixed, MixedReplicas, Double, One>();
-  check_values<
-      Mixed,
-      Hybrid<DataParallel<2, ShardedState>, TensorParallel<2, Microbatches<2>, SequenceRows>>,
-      Double, One>();
+  check_values<Mixed,
+               Hybrid<DataParallel<2, ShardedState>,
+                      TensorParallel<2, Microbatches<2>, tandem::SequenceRows>>,
+               Double, One>();
 }
 
 template <class Net, class Parted>
@@ -97,7 +97,7 @@ TEST_CASE("so do devices in the backend that everybody takes") {
   check_values<Blocks, ChannelParallel<2>, Host>(1e-4);
   check_values<TiledBlocks, SpatialParallel<2, 2>, Host>(1e-4);
   check_values<Mixed, TensorParallel<2>, Host>(1e-4);
-  check_values<Mixed, TensorParallel<2, SequenceRows>, Host>(1e-4);
+  check_values<Mixed, TensorParallel<2, tandem::SequenceRows>, Host>(1e-4);
 }
 
 TEST_CASE("neighbours are slices, and each slice's replicas sum its gradients") {

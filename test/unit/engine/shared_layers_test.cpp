@@ -55,8 +55,8 @@ TEST_CASE("so they do with a table that two layers share, and with logits that a
 
 // What an embedding's devices add up goes to each one's rows.
 TEST_CASE("and so does each with its rows of what they do not share") {
-  check_shared<TiedWords,
-               TensorParallel<2, Microbatches<2>, SplitInputs<0>, SplitOutputs<3>, SequenceRows>>();
+  check_shared<TiedWords, TensorParallel<2, Microbatches<2>, SplitInputs<0>, SplitOutputs<3>,
+                                         tandem::SequenceRows>>();
 }
 
 TEST_CASE("two and four devices that share channels train as one does") {
@@ -86,8 +86,8 @@ TEST_CASE("so do replicas whose ranks keep a part of their gradients, or of thei
 
 // What goes from part to part is whole.
 TEST_CASE("and parts whose devices have their rows of what they do not share") {
-  check_parts<
-      Hybrid<Pipeline<ZeroBubbleH1, 4, Split<3>, Split<3>>, TensorParallel<2, SequenceRows>>>();
+  check_parts<Hybrid<Pipeline<ZeroBubbleH1, 4, Split<3>, Split<3>>,
+                     TensorParallel<2, tandem::SequenceRows>>>();
 }
 
 TEST_CASE("all ranks have the same bits of what is whole, and each run has them") {

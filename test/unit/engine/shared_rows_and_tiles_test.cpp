@@ -31,7 +31,7 @@ struct Long : models::Gpt<gpt_words, 12, 8, 4, 2, Percent<20>> {};
 
 using One = SingleDevice<Microbatches<2>>;
 template <int N, class... Options>
-using Rows = TensorParallel<N, Microbatches<2>, SequenceRows, Options...>;
+using Rows = TensorParallel<N, Microbatches<2>, tandem::SequenceRows, Options...>;
 template <int H, int W, class... Options>
 using Shared = SpatialParallel<H, W, Microbatches<2>, Options...>;
 
