@@ -11,7 +11,7 @@ struct Own {
   static constexpr auto graph = [] {
     auto own = spread_tiles<size>(tandem::graph<Net>, {2, 1});
 #ifdef TANDEM_COMPILE_FAIL
-    --own.node[1].halo.bottom;
+    --own.node[1].sharing.halo.bottom;
     --own.node[1].out.extent[1];
     --own.node[2].in.extent[1];
 #endif

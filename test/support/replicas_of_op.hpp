@@ -120,7 +120,7 @@ class NormReplica {
     OpSetup setup{
         .batch = batch, .threads = options.threads, .wants_input_gradient = options.input_gradient};
     setup.node.in = setup.node.out = image_shape(in.channels, in.pixels, 1);
-    setup.node.relu = options.relu;
+    setup.node.fusion.relu = options.relu;
     return setup;
   }
   static void poison(host::Buffer const& memory) {

@@ -32,11 +32,15 @@ inline void check_same(GraphView a, GraphView b) {
            x.kept.numbers == y.kept.numbers && x.kept.sums == y.kept.sums));
     CHECK(x.kept.arrays == y.kept.arrays);
     CHECK(x.needs_gradient == y.needs_gradient);
-    CHECK((x.carried.c == y.carried.c && x.carried.h == y.carried.h));
-    CHECK((x.hands_on.c == y.hands_on.c && x.hands_on.h == y.hands_on.h));
-    CHECK((x.in_chunks == y.in_chunks && x.hands_back == y.hands_back));
-    CHECK(x.columns.each == y.columns.each);
-    CHECK((x.columns.in == y.columns.in && x.columns.out == y.columns.out));
+    CHECK((x.sequence.carried.c == y.sequence.carried.c &&
+           x.sequence.carried.h == y.sequence.carried.h));
+    CHECK((x.sequence.hands_on.c == y.sequence.hands_on.c &&
+           x.sequence.hands_on.h == y.sequence.hands_on.h));
+    CHECK((x.sequence.in_chunks == y.sequence.in_chunks &&
+           x.sequence.hands_back == y.sequence.hands_back));
+    CHECK(x.sharing.columns.each == y.sharing.columns.each);
+    CHECK((x.sharing.columns.in == y.sharing.columns.in &&
+           x.sharing.columns.out == y.sharing.columns.out));
     CHECK((x.named == y.named && x.input == y.input && x.rate == y.rate));
     CHECK(x.criterion == y.criterion);
     CHECK(x.limit == y.limit);

@@ -76,8 +76,8 @@ class Branches {
         }
         before[n] = a;
       }
-      if (node.merged) {
-        leads[node.home] = true;
+      if (node.fusion.merged) {
+        leads[node.fusion.home] = true;
       }
     }
     detail::Scratch<int> part{graph.nodes};
@@ -124,16 +124,16 @@ class Branches {
           part[std::max(a, b)] = std::min(a, b);
         }
       };
-      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.fusion.merged; ++e) {
         tie(graph.source[e]);
       }
-      tie(node.home < n ? node.home : -1);
-      tie(node.absorbs);
-      tie(node.activated_by);
-      tie(node.sums);
+      tie(node.fusion.home < n ? node.fusion.home : -1);
+      tie(node.fusion.absorbs);
+      tie(node.fusion.activated_by);
+      tie(node.fusion.sums);
     }
     for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
-      int const home = graph.node[n].home;
+      int const home = graph.node[n].fusion.home;
       if (home > n && home < end) {
         int const a = root(n);
         int const b = root(home);

@@ -34,7 +34,7 @@ constexpr ChunkVerdict check_chunks(G const& graph, int chunks) {
   }
   for (int n = 1; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    if (!node.out.timed || (node.kind == NodeKind::layer && !node.in_chunks)) {
+    if (!node.out.timed || (node.kind == NodeKind::layer && !node.sequence.in_chunks)) {
       return {ChunkFault::layer, n};
     }
   }
@@ -88,8 +88,8 @@ constexpr void take_chunks(G& graph, int chunks) {
     node.in = detail::chunk_shape(node.in, chunks);
     node.out = detail::chunk_shape(node.out, chunks);
     node.macs = detail::chunk_part(node.macs, chunks);
-    node.chunks = chunks;
-    CarriedState const once = node.hands_on;  // kept of a chunk as of all rows
+    node.sequence.chunks = chunks;
+    CarriedState const once = node.sequence.hands_on;  // kept of a chunk as of all rows
     node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
     node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
   }

@@ -52,7 +52,7 @@ struct Path {
   static constexpr int body = -1;
   static constexpr int shortcut = -2;
   static constexpr int most = 12;
-  int depth = 0;
+  std::int16_t depth = 0;
   std::int16_t part[most] = {};
 
   constexpr void push(int index) {
@@ -60,6 +60,49 @@ struct Path {
     part[depth++] = static_cast<std::int16_t>(index);
   }
   constexpr void pop() { --depth; }
+};
+
+/// What rewrites have made of a node: ops that compute several nodes, and values in one memory.
+struct Fusion {
+  bool relu = false;      ///< the op also applies the ReLU that follows
+  bool gelu = false;      ///< the op also applies the GeluTanh that follows
+  bool merged = false;    ///< the op of `home` computes it, together with its own
+  bool placed = false;    ///< its inputs are written where it has its output
+  bool absorbed = false;  ///< training needs no bias: a batch norm takes it over
+  bool joined = false;    ///< of a sum that a norm computes: the norm adds its two gradients, too
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean
+  /// The Linear that has applied an activation whose gradient this node's op computes: that
+  /// activation's own, which has nothing else to do, or the next Linear's with its input gradient.
+  int activated_by = -1;
+  int sums = -1;  ///< of a norm: the sum that it computes first, whose value it reads
+  /// The norm that computes this sum, or this dropout of a sum's first summand; forward has nothing
+  /// to do then.
+  int summed_by = -1;
+};
+
+/// How ranks can share a node, and which part of it one of them has.
+struct Sharing {
+  Dealt dealt = Dealt::whole;
+  int slices = 1;                 ///< in how many it is dealt out
+  int slice = 0;                  ///< the first of a rank's slices that it has to do with …
+  int span = 1;                   ///< … and how many
+  Columns columns{};              ///< of a layer that needs no whole rows
+  ColumnParts parts{};            ///< of one that is dealt out: what a whole row of its output is
+  Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
+  Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
+  Halo halo{};                    ///< of an exchange: what its output has around a tile
+};
+
+/// What a node hands on of sequences, from step to step and between chunks of time.
+struct SequenceNode {
+  CarriedState carried{};       ///< of one sample, from step to step
+  CarriedState hands_on{};      ///< of one sample, from chunk to chunk
+  std::int64_t hands_back = 0;  ///< of gradients alone, from the last chunk to the first
+  int chunks = 1;               ///< of time, of which a pass has one, see in_chunks()
+  bool in_chunks = false;       ///< its op has passes over chunks of time, see takes_chunks()
 };
 
 /// One node: the input, one layer, the join of a Concat (concat), of a Residual (add) or of a
@@ -70,16 +113,12 @@ struct Node {
   bool frozen = false;          ///< its parameters are constants
   bool needs_gradient = false;  ///< something at or before it is trained
   bool view = false;            ///< output is the input's memory under another shape
-  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
-  bool gelu = false;            ///< likewise the GeluTanh
-  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
-  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
-  bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   bool criterion = false;       ///< its rows are losses, made with the targets
   bool named = false;           ///< a Let's: its gradient is added up from the last reader to the
                                 ///< first, as it comes back from stage to stage
+  Path path{};
   int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
   int input = 0;   ///< of an input: which of the network's
   int leaf = -1;   ///< which layer type, in the order of the leaves
@@ -91,45 +130,21 @@ struct Node {
   int edges = 0;
   int first_parameter = 0;
   int parameters = 0;
-  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
-  int first_channel = 0;  ///< of that slice
-  int width = 0;          ///< channels of its own memory, where they are more than out's
-  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
-  /// The Linear that has applied an activation whose gradient this node's op computes: that
-  /// activation's own, which has nothing else to do, or the next Linear's with its input gradient
-  /// (a rewrite).
-  int activated_by = -1;
-  /// Of a norm: the sum that it computes first, whose value it is of; the node before it. Of that
-  /// sum and of a dropout of its first summand: the norm, so that forward has nothing to do (a
-  /// rewrite).
-  int sums = -1;
-  int summed_by = -1;
-  bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
-  Shape in{};           ///< of the first input
+  Shape in{};  ///< of the first input
   Shape out{};
   double rate = 0.0;      ///< of a dropout
   std::int64_t macs = 0;  ///< of one sample's forward pass
   Kept kept{};            ///< of one sample's forward pass, for backward
-  Columns columns{};      ///< of a layer that needs no whole rows
-  Dealt dealt = Dealt::whole;
-  int slices = 1;                 ///< in how many it is dealt out
-  int slice = 0;                  ///< the first of a rank's slices that it has to do with …
-  int span = 1;                   ///< … and how many
-  ColumnParts parts{};            ///< of one that is: what a whole row of its output is
-  Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
-  Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
-  Halo halo{};                    ///< of an exchange: what its output has around a tile
-  CarriedState carried{};         ///< of one sample, from step to step
-  bool in_chunks = false;         ///< its op has passes over chunks of time, see takes_chunks()
-  CarriedState hands_on{};        ///< of one sample, from chunk to chunk
-  std::int64_t hands_back = 0;    ///< the same of gradients alone, from the last chunk on
-  int chunks = 1;                 ///< of time, of which a pass has one, see in_chunks()
+  Fusion fusion{};
+  Sharing sharing{};
+  SequenceNode sequence{};
   std::string_view name{};
-  Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
 
   /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  [[nodiscard]] constexpr bool computes() const {
+    return !is_end() && !view && !fusion.merged && !fusion.placed;
+  }
   /// Whether the ranks that share layers add or exchange something where it stands.
   [[nodiscard]] constexpr bool is_collective() const {
     return kind == NodeKind::copy || kind == NodeKind::reduce || exchanges_rows();
@@ -141,11 +156,11 @@ struct Node {
   }
   /// Whether a rank has its tile of its output, and so a part of its weights' gradients.
   [[nodiscard]] constexpr bool is_tile() const {
-    return dealt == Dealt::tiled || dealt == Dealt::windowed;
+    return sharing.dealt == Dealt::tiled || sharing.dealt == Dealt::windowed;
   }
   /// Whether its statistics are those of all tiles.
   [[nodiscard]] constexpr bool joins_tiles() const {
-    return dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
+    return sharing.dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
   }
   /// Whether its inputs have the gradient of its output, as it is.
   [[nodiscard]] constexpr bool passes_gradient() const {

@@ -145,12 +145,12 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
-        node.columns = columns_of<L>(in);
-        node.neighbourhood = neighbourhood_of<L>(in);
-        node.carried = carried_of<L>();
-        node.hands_on = hands_on_of<L>();
-        node.hands_back = hands_back_of<L>(in);
-        node.in_chunks = takes_chunks<L>(in);
+        node.sharing.columns = columns_of<L>(in);
+        node.sharing.neighbourhood = neighbourhood_of<L>(in);
+        node.sequence.carried = carried_of<L>();
+        node.sequence.hands_on = hands_on_of<L>();
+        node.sequence.hands_back = hands_back_of<L>(in);
+        node.sequence.in_chunks = takes_chunks<L>(in);
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {

@@ -38,10 +38,10 @@ struct GraphView {
 constexpr int root_of(GraphView graph, int n) {
   for (;;) {
     Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
+    if (node.fusion.home < 0 && !node.view) {
       return n;
     }
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+    n = node.fusion.home >= 0 ? node.fusion.home : graph.source[node.first_edge];
   }
 }
 
@@ -50,18 +50,18 @@ constexpr int first_channel_of(GraphView graph, int n) {
   int first = 0;
   for (;;) {
     Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
+    if (node.fusion.home < 0 && !node.view) {
       return first;
     }
-    first += node.first_channel;
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+    first += node.fusion.first_channel;
+    n = node.fusion.home >= 0 ? node.fusion.home : graph.source[node.first_edge];
   }
 }
 
 /// Channels of a pixel of that memory.
 constexpr int stored_channels(GraphView graph, int n) {
   Node const& root = graph.node[root_of(graph, n)];
-  return root.width > 0 ? root.width : root.out[0];
+  return root.fusion.width > 0 ? root.fusion.width : root.out[0];
 }
 
 /// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".

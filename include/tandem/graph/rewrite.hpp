@@ -57,7 +57,7 @@ constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
     int const source = graph.source[graph.node[n].first_edge];
     Node& before = graph.node[source];
     if (before.layer == LayerKind::batch_norm && readers.count[source] == 1) {
-      before.relu = true;
+      before.fusion.relu = true;
       graph.node[n].view = true;
       any = true;
     }
@@ -83,15 +83,15 @@ constexpr bool fuse_linear_in(AnyGraph& graph, AnyReaders const& readers, int co
       continue;
     }
     any = true;
-    graph.node[n].relu = activation.layer == LayerKind::relu;
-    graph.node[n].gelu = !graph.node[n].relu;
+    graph.node[n].fusion.relu = activation.layer == LayerKind::relu;
+    graph.node[n].fusion.gelu = !graph.node[n].fusion.relu;
     if (Node& behind = graph.node[reader(next)];
-        graph.node[n].gelu && behind.layer == LayerKind::linear) {
+        graph.node[n].fusion.gelu && behind.layer == LayerKind::linear) {
       activation.view = true;
-      behind.activated_by = n;
+      behind.fusion.activated_by = n;
     } else {
-      activation.home = n;
-      activation.activated_by = n;
+      activation.fusion.home = n;
+      activation.fusion.activated_by = n;
     }
   }
   return any;
@@ -113,17 +113,17 @@ constexpr bool fuse_sum_in(AnyGraph& graph, AnyReaders const& readers, int const
       continue;
     }
     any = true;
-    norm.sums = n;
-    sum.summed_by = n + 1;
-    sum.joined = readers.count[n] == 2 && !sum.named && readers.last[n] > n + 1 &&
-                 graph.node[readers.last[n]].stage == sum.stage;
+    norm.fusion.sums = n;
+    sum.fusion.summed_by = n + 1;
+    sum.fusion.joined = readers.count[n] == 2 && !sum.named && readers.last[n] > n + 1 &&
+                        graph.node[readers.last[n]].stage == sum.stage;
     int const first = graph.source[sum.first_edge];
     Node& dropout = graph.node[first];
     if (dropout.layer == LayerKind::dropout && readers.count[first] == 1 && near(first, n)) {
       int const source = graph.source[dropout.first_edge];
       if (!graph.node[source].is_end() && near(source, first)) {
-        dropout.home = source;
-        dropout.summed_by = n + 1;
+        dropout.fusion.home = source;
+        dropout.fusion.summed_by = n + 1;
       }
     }
   }
@@ -153,8 +153,8 @@ constexpr bool absorb_bias_in(AnyGraph& graph, AnyReaders const& readers) {
     }
     Node& norm = graph.node[readers.last[n]];
     if (norm.layer == LayerKind::batch_norm && norm.normalizes && norm.stage == convolution.stage) {
-      convolution.absorbed = true;
-      norm.absorbs = n;
+      convolution.fusion.absorbed = true;
+      norm.fusion.absorbs = n;
       any = true;
     }
   }
@@ -165,7 +165,7 @@ template <class AnyGraph, class AnyReaders>
 constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
   auto const fits = [&](int n) {
     Node const& node = graph.node[n];
-    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
+    return node.layer == LayerKind::pointwise && node.fusion.home < 0 && node.fusion.width == 0 &&
            readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
   };
   bool any = false;
@@ -181,15 +181,15 @@ constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, in
       Node& node = graph.node[n];
       if (fits(n) && graph.source[node.first_edge] == input &&
           node.parameters == leader.parameters && node.frozen == leader.frozen &&
-          node.stage == leader.stage && node.absorbed == leader.absorbed) {
-        node.merged = true;
-        node.home = first;
-        node.first_channel = width;
+          node.stage == leader.stage && node.fusion.absorbed == leader.fusion.absorbed) {
+        node.fusion.merged = true;
+        node.fusion.home = first;
+        node.fusion.first_channel = width;
         width += node.out[0];
         ++count;
       }
     }
-    leader.width = count > 1 ? width : 0;
+    leader.fusion.width = count > 1 ? width : 0;
     any = any || count > 1;
   }
   return any;
@@ -206,8 +206,8 @@ constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
     }
     Node const& node = graph.node[n];
     bool const writes_slices =
-        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
-    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
+        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.fusion.placed;
+    return writes_slices && node.fusion.home < 0 && readers.count[n] == 1 ? n : -1;
   };
   bool any = false;
   for (int n = 1; n < graph.nodes; ++n) {
@@ -219,13 +219,13 @@ constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
     if (!all) {
       continue;
     }
-    join.placed = true;
+    join.fusion.placed = true;
     any = true;
     int channel = 0;
     for (int e = 0; e < join.edges; ++e) {
       Node& node = graph.node[writer(graph.source[join.first_edge + e])];
-      node.home = n;
-      node.first_channel = channel;
+      node.fusion.home = n;
+      node.fusion.first_channel = channel;
       channel += node.out[0];
     }
   }

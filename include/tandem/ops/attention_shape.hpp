@@ -22,7 +22,7 @@ constexpr AttentionShape attention_shape(OpSetup const& setup) {
   return {.heads = heads,
           .key_heads = key_heads,
           .width = in[1] / (heads + 2 * key_heads),
-          .longest = in[0] * setup.node.chunks,
+          .longest = in[0] * setup.node.sequence.chunks,
           .causal = L::causal,
           .first_head = setup.slice.number * heads};
 }

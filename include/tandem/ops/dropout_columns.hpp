@@ -42,19 +42,19 @@ namespace tandem {
 
 TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup) {
   DropoutColumns columns;
-  if (setup.node.dealt == Dealt::between) {
+  if (setup.node.sharing.dealt == Dealt::between) {
     int const row = detail::row_size(setup.node.out);
     columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
   } else if (setup.slice.count > 1) {
     Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
     int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
     columns.own = detail::row_columns(own) * pixels;
-    columns.whole = setup.node.parts.columns() * pixels;
-    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
-                              [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole * pixels;
-                                columns.count[columns.runs++] = count * pixels;
-                              });
+    columns.whole = setup.node.sharing.parts.columns() * pixels;
+    setup.node.sharing.parts.each_run(setup.slice.number, setup.slice.count,
+                                      [&](int /*own*/, int whole, int count) {
+                                        columns.at[columns.runs] = whole * pixels;
+                                        columns.count[columns.runs++] = count * pixels;
+                                      });
   }
   return columns;
 }

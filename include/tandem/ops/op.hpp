@@ -81,16 +81,16 @@ struct Operands {
   /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
   GradientRows<P> const* rows = nullptr;
   std::byte* saved = nullptr;
-  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
-  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
+  std::byte const* activation = nullptr;  ///< what Fusion::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Fusion::sums: its inputs
   T* sum = nullptr;                       ///< and its output, which is x[0]
   T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
   std::byte* packed = nullptr;
   /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
   std::byte* carry = nullptr;
-  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
-  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
-  /// pass may be computed again.
+  /// Of a node with SequenceNode::carried, where Pass::position is -1, and of every node where
+  /// passes have chunks: where what its rows leave goes, laid out likewise. Training has two places,
+  /// since a pass may be computed again.
   std::byte* carried_on = nullptr;
   /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
   /// samples, as the op lays it out.

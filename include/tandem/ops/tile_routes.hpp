@@ -65,9 +65,9 @@ class TileRoutes {
   }
 
  private:
-  static bool gathers(Node const& node) { return node.dealt == Dealt::gather; }
+  static bool gathers(Node const& node) { return node.sharing.dealt == Dealt::gather; }
   static bool cuts(Node const& node) {
-    return node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
+    return node.sharing.dealt == Dealt::cut || node.sharing.dealt == Dealt::cut_widened;
   }
   // What a rank holds of the output, or of the input.
   TANDEM_ONCE static TileBox box(Node const& node, int rank, bool of_output);
@@ -86,7 +86,7 @@ namespace tandem {
 
 TANDEM_ONCE TileRoutes::TileRoutes(Node const& node, int self, bool backward)
     : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
-  int const ranks = node.tiles.height * node.tiles.width;
+  int const ranks = node.sharing.tiles.height * node.sharing.tiles.width;
   bool const all_have = backward ? gathers(node) : cuts(node);
   TileRoute packed{};  // the last that was: others often want the same
   for (int other = 0; other < ranks && !all_have; ++other) {
@@ -112,10 +112,10 @@ TANDEM_ONCE TileBox TileRoutes::box(Node const& node, int rank, bool of_output) 
   Shape const& image = of_output ? node.out : node.in;
   Extent2d const extent{image[1], image[2]};
   bool const whole = of_output ? gathers(node) : cuts(node);
-  Halo const around = of_output ? node.halo : Halo{};
+  Halo const around = of_output ? node.sharing.halo : Halo{};
   Extent2d const tile{extent.height - around.top - around.bottom,
                       extent.width - around.left - around.right};
-  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
+  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.sharing.tiles, tile, around);
 }
 
 }  // namespace tandem

@@ -93,7 +93,7 @@ template <GraphSize Size>
 constexpr bool carries_states(Graph<Size> const& graph) {
   bool any = false;
   for (int n = 0; n < Size.nodes; ++n) {
-    any = any || graph.node[n].carried.any();
+    any = any || graph.node[n].sequence.carried.any();
   }
   return any;
 }

@@ -65,7 +65,7 @@ TEST_CASE("what a Concat joins is written into it") {
   constexpr auto const& graph = DeviceOf<OnGpu<SingleDevice<>, Fp64, PlacedNet>>::graph;
   int placed = 0;
   for (int n = 0; n < graph.nodes; ++n) {
-    placed += graph.node[n].placed;
+    placed += graph.node[n].fusion.placed;
   }
   CHECK(placed == 2);
   check_double<SingleDevice<Microbatches<2>>, SingleDevice<Microbatches<2>>, PlacedNet>();

@@ -186,14 +186,14 @@ void check_gelu_between(RankDevice& device, int in, int rows) {
   OpSetup setup;
   setup.node.in = shapes[0];
   setup.node.out = shapes[1];
-  setup.node.gelu = true;
+  setup.node.fusion.gelu = true;
   setup.node.needs_gradient = true;
   setup.batch = rows;
   Op<Linear<Hidden>, BasicCuda<Portable, Precision>> first{setup, device};
   setup.node.in = shapes[1];
   setup.node.out = shapes[2];
-  setup.node.gelu = false;
-  setup.node.activated_by = 1;
+  setup.node.fusion.gelu = false;
+  setup.node.fusion.activated_by = 1;
   Op<Linear<Out, NoBias>, BasicCuda<Portable, Precision>> second{setup, device};
   CHECK(first.needs().saved_bytes == rows * Hidden * static_cast<std::int64_t>(sizeof(T)));
   CHECK(second.needs().saved_bytes == 0);
@@ -286,7 +286,7 @@ void check_relu() {
   OpSetup setup;
   setup.node.in = vector_shape(in);
   setup.node.out = vector_shape(7);
-  setup.node.relu = true;
+  setup.node.fusion.relu = true;
   setup.node.needs_gradient = true;
   setup.batch = rows;
   Op<Linear<7>, BasicCuda<Portable, Precision>> op{setup, device};

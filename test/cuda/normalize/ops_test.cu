@@ -77,7 +77,7 @@ OpSetup setup(Settings const& s) {
   result.node.in = image_shape(op_channels, 5, 7);
   result.node.out = result.node.in;
   result.node.frozen = s.frozen;
-  result.node.relu = s.relu;
+  result.node.fusion.relu = s.relu;
   result.batch = largest;
   result.wants_input_gradient = s.input_gradient;
   return result;

@@ -98,7 +98,7 @@ class GpuReplica {
     OpSetup result{};
     result.node.in = image_shape(norm_channels, norm_pixels, 1);
     result.node.out = result.node.in;
-    result.node.relu = s.relu;
+    result.node.fusion.relu = s.relu;
     result.batch = samples;
     result.wants_input_gradient = s.input_gradient;
     return result;

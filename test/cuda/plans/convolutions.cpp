@@ -200,9 +200,9 @@ void check_network(Seen& seen, int merged = 0) {
     if (node.leaf >= 0 && of_leaf[static_cast<std::size_t>(node.leaf)](node.in, geometry)) {
       ++convolutions;
       check_in<Fp32, Tf32, Bf16, Fp16>(geometry, seen);
-      if (node.width > node.out[0]) {
+      if (node.fusion.width > node.out[0]) {
         ++wide;
-        geometry.out_channels = node.width;
+        geometry.out_channels = node.fusion.width;
         check_in<Fp32, Tf32, Bf16, Fp16>(geometry, seen);
       }
     }

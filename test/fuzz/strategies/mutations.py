@@ -126,7 +126,7 @@ MUTATIONS = {
     "norm_of_each_slice": (  # what is whole on all of them counts for each
         "optim/parameter_group.hpp", "(is_slice || rank.number == 0)", "true"),
     "first_slice_of_rank": (  # a rank's slices all take themselves for its first
-        "engine/rank/op_list.hpp", "(node.slices / slice.count) + node.slice", "(node.slices / slice.count)"),
+        "engine/rank/op_list.hpp", "(own.slices / slice.count) + own.slice", "(own.slices / slice.count)"),
     "recomputed_without_first": (  # a checkpointed run that begins one node late
         "engine/rank/node_passes.hpp", "      forward_nodes(host, pass, table, run);\n",
         "      LocalStage late = run;\n      late.first += run.last - run.first > 1 ? 1 : 0;\n"

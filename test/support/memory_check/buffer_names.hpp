@@ -171,12 +171,12 @@ class BufferNames {
 
   /// Whether its inputs' gradients are its output's.
   [[nodiscard]] static bool passes_on(Node const& node) {
-    return node.passes_gradient() || node.view || node.placed;
+    return node.passes_gradient() || node.view || node.fusion.placed;
   }
 
   /// Whether it writes the whole gradient of its input, which another node reads as well.
   [[nodiscard]] bool joins(Node const& node) const {
-    return node.sums >= 0 && graph_.node[node.sums].joined;
+    return node.fusion.sums >= 0 && graph_.node[node.fusion.sums].fusion.joined;
   }
 
   /// "the value of node 3 (ReLU 0.2), microbatch 1".
@@ -208,7 +208,7 @@ class BufferNames {
       Node const& node = graph_.node[n];
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         reader_of_edge_[at(e)] = n;
-        if (!node.merged) {
+        if (!node.fusion.merged) {
           readers_[at(graph_.source[e])].push_back(e);
         }
       }
@@ -232,18 +232,18 @@ class BufferNames {
                                   ? edge_gradient_[at(edges.front())]
                                   : MarkedBuffer{.kind = Kind::node_gradient, .index = n};
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-        edge_gradient_[at(e)] = passes_on(node) ? node_gradient_[at(n)]
-                                : joins(node)
-                                    ? MarkedBuffer{.kind = Kind::node_gradient, .index = node.sums}
-                                    : written_gradient(e);
+        edge_gradient_[at(e)] =
+            passes_on(node) ? node_gradient_[at(n)]
+            : joins(node)   ? MarkedBuffer{.kind = Kind::node_gradient, .index = node.fusion.sums}
+                            : written_gradient(e);
       }
     }
   }
   // Those of merged nodes are slices of one.
   [[nodiscard]] MarkedBuffer written_gradient(int e) const {
     Node const& source = graph_.node[graph_.source[e]];
-    int const leader = source.merged ? source.home : graph_.source[e];
-    return graph_.node[leader].width > 0
+    int const leader = source.fusion.merged ? source.fusion.home : graph_.source[e];
+    return graph_.node[leader].fusion.width > 0
                ? MarkedBuffer{.kind = Kind::node_gradient, .index = leader}
                : MarkedBuffer{.kind = Kind::edge_gradient, .index = e};
   }

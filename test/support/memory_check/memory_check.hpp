@@ -170,8 +170,8 @@ class MemoryCheck : CheckedMemory<T, P> {
       return;
     }
     read_inputs(n);
-    if (graph_.node[n].sums >= 0) {
-      read_inputs(graph_.node[n].sums);
+    if (graph_.node[n].fusion.sums >= 0) {
+      read_inputs(graph_.node[n].fusion.sums);
     }
     if (names_.is_continued_by(n)) {
       read(whole(operands(n).y, n), names_.value(n));
@@ -183,8 +183,8 @@ class MemoryCheck : CheckedMemory<T, P> {
     if (!needs(n).in_place) {
       read_inputs(n);  // y overlaps no x
     }
-    if (graph_.node[n].sums >= 0) {
-      read_inputs(graph_.node[n].sums);
+    if (graph_.node[n].fusion.sums >= 0) {
+      read_inputs(graph_.node[n].fusion.sums);
     }
   }
   void read_result(int n) {
@@ -236,8 +236,8 @@ class MemoryCheck : CheckedMemory<T, P> {
     }
     read_for_backward(n);
     read_other(n);
-    if (node.activated_by >= 0 && needs(node.activated_by).saved_bytes > 0) {
-      read(saved(node.activated_by), names_.saved(node.activated_by));
+    if (node.fusion.activated_by >= 0 && needs(node.fusion.activated_by).saved_bytes > 0) {
+      read(saved(node.fusion.activated_by), names_.saved(node.fusion.activated_by));
     }
     for (int i = 0; i < node.edges; ++i) {
       int const e = node.first_edge + i;
@@ -272,16 +272,16 @@ class MemoryCheck : CheckedMemory<T, P> {
   // What the other reader gave the sum that node n joins.
   void read_other(int n) {
     Node const& node = graph_.node[n];
-    for (int const e : names_.joins(node) ? names_.readers(node.sums) : std::vector<int>{}) {
+    for (int const e : names_.joins(node) ? names_.readers(node.fusion.sums) : std::vector<int>{}) {
       if (e != node.first_edge) {
-        read(whole(operands(n).also, node.sums), names_.edge_gradient(e));
+        read(whole(operands(n).also, node.fusion.sums), names_.edge_gradient(e));
       }
     }
   }
 
   // The gradient of a node's output from those that its readers gave it.
   void add_gradients(int n) {
-    if (graph_.node[n].joined) {
+    if (graph_.node[n].fusion.joined) {
       return;
     }
     std::vector<int> const& edges = names_.readers(n);

@@ -33,7 +33,8 @@ std::vector<OpNeeds> random_needs(Graph<Size> const& graph, Random& random) {
     Node const& node = graph.node[n];
     if (node.kind == NodeKind::layer && node.computes()) {
       Node const& source = graph.node[graph.source[node.first_edge]];
-      bool const whole = node.home < 0 && node.width == 0 && source.home < 0 && source.width == 0;
+      bool const whole = node.fusion.home < 0 && node.fusion.width == 0 && source.fusion.home < 0 &&
+                         source.fusion.width == 0;
       bool const in_place =
           whole && node.parameters == 0 && node.out == source.out && draw(random, 2) == 0;
       needs[static_cast<std::size_t>(n)] = {

@@ -70,9 +70,10 @@ inline std::vector<OpNeeds> typical_needs(GraphView graph) {
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
     bool const relu = node.layer == LayerKind::relu;
-    bool const adds = node.kind == NodeKind::add && node.summed_by < 0;
+    bool const adds = node.kind == NodeKind::add && node.fusion.summed_by < 0;
     bool const drops = node.layer == LayerKind::dropout;
-    bool const saves = node.layer == LayerKind::batch_norm || node.name == "MaxPool2d" || node.gelu;
+    bool const saves =
+        node.layer == LayerKind::batch_norm || node.name == "MaxPool2d" || node.fusion.gelu;
     needs[static_cast<std::size_t>(n)] = {.input = node.parameters > 0,
                                           .output = relu,
                                           .in_place = relu || drops || adds,

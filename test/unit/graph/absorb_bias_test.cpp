@@ -22,14 +22,14 @@ std::string absorbed_in(Graph<Size> const& graph) {
   int norms = 0;
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    paths += node.absorbed ? " " + to_string(node.path) : "";
-    norms += node.absorbed ? -1 : 0;
-    if (node.absorbs >= 0) {
+    paths += node.fusion.absorbed ? " " + to_string(node.path) : "";
+    norms += node.fusion.absorbed ? -1 : 0;
+    if (node.fusion.absorbs >= 0) {
       ++norms;
       CHECK(node.layer == LayerKind::batch_norm);
-      CHECK(graph.source[node.first_edge] == node.absorbs);
-      CHECK(graph.node[node.absorbs].absorbed);
-      CHECK(graph.node[node.absorbs].parameters == 2);
+      CHECK(graph.source[node.first_edge] == node.fusion.absorbs);
+      CHECK(graph.node[node.fusion.absorbs].fusion.absorbed);
+      CHECK(graph.node[node.fusion.absorbs].parameters == 2);
     }
   }
   CHECK(norms == 0);
@@ -105,12 +105,12 @@ TEST_CASE("convolutions that become one all leave their bias out, or none does")
   constexpr auto after = rewrite(graph<Mixed>, rewrites_of<BasicHost<OneDnn>>());
   CHECK(absorbed_in(after) == " 0.0.0 0.2.0");
   for (int n = 0; n < after.nodes; ++n) {
-    CHECK((!after.node[n].merged ||
-           after.node[n].absorbed == after.node[after.node[n].home].absorbed));
+    CHECK((!after.node[n].fusion.merged ||
+           after.node[n].fusion.absorbed == after.node[after.node[n].fusion.home].fusion.absorbed));
   }
-  CHECK(after.node[1].width == 7);  // 2 and 5
+  CHECK(after.node[1].fusion.width == 7);  // 2 and 5
   constexpr auto without = rewrite(graph<Mixed>, Rewrites{.merge_pointwise = true});
-  CHECK(without.node[1].width == 10);
+  CHECK(without.node[1].fusion.width == 10);
 }
 
 struct Google : models::GoogLeNet<10> {};
@@ -119,7 +119,7 @@ TEST_CASE("GoogLeNet: each of the 64 biases, which all stay parameters") {
   auto const after = rewrite(graph<Google>, rewrites_of<Cuda>());
   int absorbed = 0;
   for (int n = 0; n < after.nodes; ++n) {
-    absorbed += after.node[n].absorbed ? 1 : 0;
+    absorbed += after.node[n].fusion.absorbed ? 1 : 0;
   }
   CHECK(absorbed == 64);
   CHECK(after.parameter_elements() == graph<Google>.parameter_elements());

@@ -26,11 +26,11 @@ std::string counts(Graph<Size> const& graph, Branches const& found) {
   }
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    for (int e = 0; e < node.edges && !node.merged; ++e) {
+    for (int e = 0; e < node.edges && !node.fusion.merged; ++e) {
       CHECK(!found.apart(n, graph.source[node.first_edge + e]));
     }
-    if (node.home >= 0) {
-      CHECK(!found.apart(n, node.home));
+    if (node.fusion.home >= 0) {
+      CHECK(!found.apart(n, node.fusion.home));
     }
     if (found.inside(n)) {
       CHECK(found.first[n] <= n);

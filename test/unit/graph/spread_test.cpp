@@ -196,9 +196,9 @@ TEST_CASE("a rank's graph has its slices, and all else as it was") {
 
 TEST_CASE("words are dealt out with as many rows on each rank, the last behind the table's end") {
   auto const& own = Worded::graph;
-  CHECK(own.node[1].dealt == Dealt::embedding);
+  CHECK(own.node[1].sharing.dealt == Dealt::embedding);
   CHECK(own.node[2].name == "Reduce");
-  CHECK(own.node[own.result].dealt == Dealt::vocabulary);
+  CHECK(own.node[own.result].sharing.dealt == Dealt::vocabulary);
   CHECK(own.node[own.source[own.node[own.result].first_edge]].name == "Copy");
   int const shared = own.node[own.result].first_parameter;
   for (int const p : {own.node[1].first_parameter, shared}) {
@@ -223,11 +223,11 @@ TEST_CASE("queries, keys and values are dealt out each by itself, by heads") {
   auto const& own = dealt<Grouped, 2>;
   int const products = find(own, "Linear");
   ColumnParts const parts{3, {16, 8, 8}, {4, 4, 4}};
-  CHECK(own.node[products].parts == parts);
+  CHECK(own.node[products].sharing.parts == parts);
   CHECK(own.parameter[own.node[products].first_parameter].slices.parts == parts);
   CHECK(own.node[find(own, "Attention")].in[1] == 16);
   CHECK(own.node[find(own, "Attention")].out[1] == 8);
-  CHECK(own.node[find(own, "Attention")].parts == ColumnParts{1, {16}, {4}});
+  CHECK(own.node[find(own, "Attention")].sharing.parts == ColumnParts{1, {16}, {4}});
   int runs = 0;
   parts.each_run(1, 2, [&](int from, int to, int count) {
     int const expected[3][3] = {{0, 8, 8}, {8, 20, 4}, {12, 28, 4}};
@@ -236,7 +236,7 @@ TEST_CASE("queries, keys and values are dealt out each by itself, by heads") {
   });
   CHECK(runs == 3);
   CHECK(own.node[find(own, "SwiGlu")].in[1] == 6);
-  CHECK(own.node[find(own, "SwiGlu")].parts == ColumnParts::whole(6));
+  CHECK(own.node[find(own, "SwiGlu")].sharing.parts == ColumnParts::whole(6));
 }
 
 TEST_CASE("a rank's graph of images has its channels of kernels, norms, pools and a vector") {
@@ -357,13 +357,13 @@ constexpr SpreadVerdict verdict_of_two(Change const& change) {
 }
 // Of the last two Linears of Mlp: a Copy and its halves, columns, rows, their sum, the Reduce.
 constexpr int two_from = 4;
-static_assert(dealt<Mlp, 4, 2>.node[two_from].dealt == Dealt::copy &&
-              dealt<Mlp, 4, 2>.node[two_from + 7].dealt == Dealt::join);
+static_assert(dealt<Mlp, 4, 2>.node[two_from].sharing.dealt == Dealt::copy &&
+              dealt<Mlp, 4, 2>.node[two_from + 7].sharing.dealt == Dealt::join);
 constexpr int first_source(int n) { return dealt<Mlp, 4, 2>.node[n].first_edge; }
 static_assert(verdict_of_two([](auto& /*g*/) {}).sound());
 // Half of a Copy twice, or read in place of the whole or by another slice; slices crossed; a sum of
 // one slice alone, twice, or in another order; a weight of another slice.
-static_assert(verdict_of_two([](auto& g) { g.node[two_from + 2].slice = 0; }) ==
+static_assert(verdict_of_two([](auto& g) { g.node[two_from + 2].sharing.slice = 0; }) ==
               SpreadVerdict{SpreadFault::slice, two_from + 2});
 static_assert(verdict_of_two([](auto& g) {
                 g.source[first_source(two_from + 4)] = two_from + 1;
@@ -393,7 +393,7 @@ TEST_CASE("slices are added in the order in which ranks add theirs") {
   int const copy = find(own, "Copy");
   int const spans[] = {6, 4, 2, 1, 1, 2, 1, 1, 2, 1, 1};
   for (int i = 0; i < 11; ++i) {
-    CHECK(own.node[copy + i].span == spans[i]);
+    CHECK(own.node[copy + i].sharing.span == spans[i]);
     CHECK(own.node[copy + i].is_collective() == (i == 0));
   }
   int const reads[] = {3, 4, 6, 7, 9, 10};
@@ -405,7 +405,7 @@ TEST_CASE("slices are added in the order in which ranks add theirs") {
   }
   int const sums[] = {2, 2, 4, 2, 6};
   for (int i = 0; i < 5; ++i) {
-    CHECK(own.node[find(own, "Add", i)].span == sums[i]);
+    CHECK(own.node[find(own, "Add", i)].sharing.span == sums[i]);
   }
 }
 
@@ -421,11 +421,12 @@ static_assert(fault_of([](auto& g) { g.parameter[0].slices.axis = 1; }) == Sprea
 static_assert(fault_of([](auto& g) { g.parameter[2].slices = {}; }) == SpreadFault::parameter);
 static_assert(fault_of([](auto& g) { g.parameter[4].slices.count = 2; }) == SpreadFault::parameter);
 static_assert(fault_of([](auto& g) { g.result = 5; }) == SpreadFault::result);
-static_assert(fault_of([](auto& g) { g.node[4].parts = ColumnParts::whole(8); }) ==
+static_assert(fault_of([](auto& g) { g.node[4].sharing.parts = ColumnParts::whole(8); }) ==
               SpreadFault::shape);
 static_assert(fault_of([](auto& g) { g.node[2].out = vector_shape(8); }) == SpreadFault::shape);
 static_assert(fault_of([](auto& g) { g.node[6].kind = NodeKind::copy; }) == SpreadFault::kind);
-static_assert(fault_of([](auto& g) { g.node[3].dealt = Dealt::whole; }) == SpreadFault::edge);
+static_assert(fault_of([](auto& g) { g.node[3].sharing.dealt = Dealt::whole; }) ==
+              SpreadFault::edge);
 
 // A table that is whole, or of another axis, or without its padding; a bias of all words.
 template <class Change>
@@ -493,7 +494,7 @@ TEST_CASE("between the pairs a rank has its rows") {
   int partial = 0;
   for (int p = 0; p < own.parameters; ++p) {
     GraphParameter const& parameter = own.parameter[p];
-    bool const of_rows = own.node[parameter.node].dealt == Dealt::between;
+    bool const of_rows = own.node[parameter.node].sharing.dealt == Dealt::between;
     CHECK(parameter.partial == of_rows);
     CHECK((!of_rows || parameter.parameter.shape == vector_shape(8)));
     partial += of_rows ? 1 : 0;
@@ -522,7 +523,8 @@ static_assert(fault_in_rows([](auto& g) {
               }) == SpreadFault::parameter);
 static_assert(fault_in_rows([](auto& g) { g.parameter[0].partial = true; }) ==
               SpreadFault::parameter);
-static_assert(fault_in_rows([](auto& g) { g.node[5].dealt = Dealt::whole; }) == SpreadFault::edge);
+static_assert(fault_in_rows([](auto& g) { g.node[5].sharing.dealt = Dealt::whole; }) ==
+              SpreadFault::edge);
 static_assert(fault_in_rows([](auto& g) { g.node[3].out = g.node[3].in; }) == SpreadFault::shape);
 static_assert(fault_in_rows([](auto& g) { g.node[6].kind = NodeKind::collect; }) ==
               SpreadFault::kind);

@@ -76,16 +76,16 @@ TEST_CASE("a rank's graph has its tiles, and exchanges where it wants more") {
     CHECK(own.node[n].name == names[n]);
   }
   CHECK(own.node[1].out == image_shape(2, 6, 6));
-  CHECK(own.node[1].dealt == Dealt::cut_widened);
+  CHECK(own.node[1].sharing.dealt == Dealt::cut_widened);
   CHECK(own.node[2].out == image_shape(3, 4, 4));
   CHECK(own.node[3].joins_tiles());
   CHECK(own.node[5].out ==
         image_shape(3, 5, 5));  // a stride of 2 reads one row before, none behind
-  CHECK(own.node[5].halo == Halo{1, 0, 1, 0, true});
+  CHECK(own.node[5].sharing.halo == Halo{1, 0, 1, 0, true});
   CHECK(own.node[6].out == image_shape(3, 2, 2));
-  CHECK(own.node[9].dealt == Dealt::tiled);
+  CHECK(own.node[9].sharing.dealt == Dealt::tiled);
   CHECK(own.node[10].out == image_shape(3, 4, 4));
-  CHECK(own.node[11].dealt == Dealt::whole);
+  CHECK(own.node[11].sharing.dealt == Dealt::whole);
   CHECK(own.node[2].macs * 4 == graph<Small>.node[1].macs);
   CHECK(own.parameter_elements() == graph<Small>.parameter_elements());
   CHECK_FALSE(own.node[1].needs_gradient);  // of the network's input nobody wants one
@@ -107,16 +107,16 @@ constexpr TileFault fault_of(Change const& change) {
 
 // A halo one short, on one side; or of another filling; an exchange left out; one too many.
 static_assert(fault_of([](auto& g) {
-                --g.node[7].halo.bottom;
+                --g.node[7].sharing.halo.bottom;
                 --g.node[7].out.extent[1];
                 --g.node[8].in.extent[1];
               }) == TileFault::halo);
 static_assert(fault_of([](auto& g) {
-                --g.node[1].halo.left;
+                --g.node[1].sharing.halo.left;
                 --g.node[1].out.extent[2];
                 --g.node[2].in.extent[2];
               }) == TileFault::halo);
-static_assert(fault_of([](auto& g) { g.node[5].halo.lowest = false; }) == TileFault::halo);
+static_assert(fault_of([](auto& g) { g.node[5].sharing.halo.lowest = false; }) == TileFault::halo);
 static_assert(fault_of([](auto& g) { g.source[g.node[8].first_edge] = 6; }) == TileFault::edge);
 static_assert(fault_of([](auto& g) { g.source[g.node[9].first_edge + 1] = 7; }) == TileFault::edge);
 static_assert(fault_of([](auto& g) { g.source[g.node[11].first_edge] = 9; }) == TileFault::edge);

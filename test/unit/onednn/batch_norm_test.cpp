@@ -91,7 +91,7 @@ Result run(Setting const& at, Input const& in) {
                 .x_stride = n.channels + n.x_gap,
                 .y_stride = n.channels + n.y_gap};
   setup.node.in = setup.node.out = image_shape(n.channels, n.pixels, 1);
-  setup.node.relu = at.relu;
+  setup.node.fusion.relu = at.relu;
   setup.node.frozen = at.statistics == Statistics::frozen;
   Op<Layer, BasicHost<OneDnn, Precision>> const op{setup};
 

@@ -101,7 +101,7 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
                   .edges = 1,
                   .in = in,
                   .out = L::output(in),
-                  .carried = carried_of<L>()};
+                  .sequence = {.carried = carried_of<L>()}};
   host::Device device{task.threads};
   Op<L, Backend> op{
       OpSetup{node, 9, &node.in, task.batch, task.threads, task.wants_input_gradient}};

@@ -17,9 +17,9 @@ Node exchange(Dealt dealt, Halo const& halo = {}) {
   Node node{.kind = NodeKind::exchange};
   Shape const tile = image_shape(3, 4 + halo.top + halo.bottom, 4 + halo.left + halo.right);
   bool const gathers = dealt == Dealt::gather;
-  node.dealt = dealt;
-  node.tiles = {2, 3};
-  node.halo = halo;
+  node.sharing.dealt = dealt;
+  node.sharing.tiles = {2, 3};
+  node.sharing.halo = halo;
   node.in = dealt == Dealt::cut ? image_shape(3, 8, 12) : image_shape(3, 4, 4);
   node.out = gathers ? image_shape(3, 8, 12) : tile;
   return node;
@@ -96,7 +96,7 @@ TEST_CASE("a whole tile is sent from where it is; whole images that all have are
 TEST_CASE("what all others want is put together once") {
   Halo const halo{.top = 1, .left = 1};  // over the border of the image: not all that the rank has
   Node node = exchange(Dealt::halo, halo);
-  node.dealt = Dealt::cut_widened;
+  node.sharing.dealt = Dealt::cut_widened;
   node.in = image_shape(3, 8, 12);
   TileRoutes const backward{node, 0, true};
   REQUIRE(backward.routes().size() == 5);

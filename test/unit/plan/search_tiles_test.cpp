@@ -162,23 +162,23 @@ TEST_CASE("so does each stage for those of its own layers, and for their gradien
 
 TEST_CASE("each neighbour's message takes its latency, what is beside a corner, too") {
   Node node{.kind = NodeKind::exchange};
-  node.dealt = Dealt::halo;
-  node.halo = {.top = 1, .bottom = 1, .left = 1, .right = 1};
+  node.sharing.dealt = Dealt::halo;
+  node.sharing.halo = {.top = 1, .bottom = 1, .left = 1, .right = 1};
   auto const peers = [&](int height, int width, bool backward) {
-    node.tiles = {height, width};
-    node.slices = height * width;
+    node.sharing.tiles = {height, width};
+    node.sharing.slices = height * width;
     return detail::tile_peers(node, backward);
   };
   CHECK(peers(2, 1, false) == 1);
   CHECK(peers(4, 1, false) == 2);
   CHECK(peers(2, 2, true) == 3);
   CHECK(peers(4, 4, false) == 8);
-  node.halo.bottom = 0;
+  node.sharing.halo.bottom = 0;
   CHECK(peers(4, 1, false) == 1);
-  node.dealt = Dealt::gather;
+  node.sharing.dealt = Dealt::gather;
   CHECK(peers(2, 2, false) == 3);
   CHECK(peers(2, 2, true) == 0);
-  node.dealt = Dealt::cut_widened;
+  node.sharing.dealt = Dealt::cut_widened;
   CHECK(peers(2, 2, false) == 0);
   CHECK(peers(2, 2, true) == 3);
 }

@@ -100,7 +100,7 @@ class ParameterShares {
       return;
     }
     arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
-    if (int const absorbed = tables_.graph.node[n].absorbs; absorbed >= 0) {
+    if (int const absorbed = tables_.graph.node[n].fusion.absorbs; absorbed >= 0) {
       arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
     }
   }

@@ -40,7 +40,7 @@ template <class P>
 TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int samples) {
   std::vector<NamedState<P>> list;
   for (int n = 0; n < network.nodes; ++n) {
-    CarriedState const& carried = network.node[n].carried;
+    CarriedState const& carried = network.node[n].sequence.carried;
     std::string const path = to_string(network.node[n].path);
     auto const add = [&](bool c, int numbers) TANDEM_COLD {
       if (numbers > 0) {
@@ -173,7 +173,7 @@ class CarriedStates {
     std::vector<Place> list;
     std::int64_t offset = 0;
     for (int n = 0; n < graph.nodes; ++n) {
-      bool const carries = graph.node[n].carried.any();
+      bool const carries = graph.node[n].sequence.carried.any();
       Place const own{offset, carries ? needs[static_cast<std::size_t>(n)].carried_bytes : 0};
       list.push_back(own);
       offset += own.bytes * samples;
@@ -224,7 +224,8 @@ class CarriedStates {
           if (tensor.c) {
             f(reinterpret_cast<P*>(state), row, tensor.numbers);
           } else {
-            f(reinterpret_cast<T*>(state + node.carried.h_at(sizeof(P))), row, tensor.numbers);
+            f(reinterpret_cast<T*>(state + node.sequence.carried.h_at(sizeof(P))), row,
+              tensor.numbers);
           }
         }
       }
@@ -270,7 +271,7 @@ class CarriedChunks {
       }
       auto& of = operands(n, 0);
       of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
-      if (!graph_.node[n].carried.any()) {
+      if (!graph_.node[n].sequence.carried.any()) {
         of.carry = of.carried_on = memory_.data() + own.state;
       } else if (!first) {
         of.carry = of.carried_on;
@@ -308,7 +309,7 @@ class CarriedChunks {
     std::int64_t offset = 0;
     for (int n = 0; n < graph.nodes; ++n) {
       OpNeeds const& own = needs[static_cast<std::size_t>(n)];
-      bool const kept = graph.node[n].carried.any();
+      bool const kept = graph.node[n].sequence.carried.any();
       std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
       list.push_back({offset, offset + state, own.carried_bytes + own.carried_gradient_bytes > 0});
       offset += state + detail::aligned(samples * own.carried_gradient_bytes);

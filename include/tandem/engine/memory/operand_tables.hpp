@@ -153,8 +153,8 @@ class OperandTables {
 
   // Of a sum that a norm joins: the gradient that its other reader gives it.
   [[nodiscard]] T* other_gradient(int norm, int table) const {
-    int const sum = graph_.node[norm].sums;
-    for (int e = 0; sum >= 0 && graph_.node[sum].joined && e < graph_.edges; ++e) {
+    int const sum = graph_.node[norm].fusion.sums;
+    for (int e = 0; sum >= 0 && graph_.node[sum].fusion.joined && e < graph_.edges; ++e) {
       if (graph_.source[e] == sum && e != graph_.node[norm].first_edge) {
         return gradient(table, plan_.edge_gradient[static_cast<std::size_t>(e)]);
       }
@@ -191,10 +191,12 @@ class OperandTables {
              .rows = parameters_.rows.empty() ? nullptr
                                               : parameters_.rows.data() + node.first_parameter,
              .saved = saved_of(n, s, t),
-             .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
-             .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
-                                        : nullptr,
-             .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
+             .activation =
+                 node.fusion.activated_by >= 0 ? saved_of(node.fusion.activated_by, s, t) : nullptr,
+             .summands = node.fusion.sums >= 0
+                             ? own.edge_value.data() + graph_.node[node.fusion.sums].first_edge
+                             : nullptr,
+             .sum = node.fusion.sums >= 0 ? value_of(node.fusion.sums, t) : nullptr,
              .also = other_gradient(n, t),
              .packed = packed_at(n, places_.forward(t))});
       }
@@ -236,7 +238,7 @@ class OperandTables {
     std::vector<std::pair<int, T const*>> forks;
     for (int m = n + 1; m < graph_.nodes; ++m) {
       for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
-        if (graph_.source[e] == n && !graph_.node[m].merged) {
+        if (graph_.source[e] == n && !graph_.node[m].fusion.merged) {
           forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
         }
       }

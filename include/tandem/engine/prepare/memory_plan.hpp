@@ -237,8 +237,8 @@ class ValuePlanner {
       auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
       used(n);
       each_source(n, used);
-      if (graph_.node[n].sums >= 0) {
-        each_source(graph_.node[n].sums, used);
+      if (graph_.node[n].fusion.sums >= 0) {
+        each_source(graph_.node[n].fusion.sums, used);
       }
     }
     plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);

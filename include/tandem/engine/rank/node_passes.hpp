@@ -97,7 +97,7 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
   std::vector<NodeStep<Backend>> steps(static_cast<std::size_t>(graph.nodes));
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    for (int e = 0; e < node.edges && !node.merged; ++e) {
+    for (int e = 0; e < node.edges && !node.fusion.merged; ++e) {
       ++steps[static_cast<std::size_t>(graph.source[node.first_edge + e])].uses;
     }
   }
@@ -110,15 +110,15 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
     if (node.needs_gradient && node.computes()) {
       step.wanted = wanted_of(node, gives_input_gradient(graph, n));
     }
-    step.adds_forks =
-        node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
+    step.adds_forks = node.needs_gradient &&
+                      (node.kind == NodeKind::receive || (step.uses > 1 && !node.fusion.joined));
     step.collective = node.is_collective();
     step.phased = phase_rule(node, tables.several_replicas).joins();
     step.of_source = tables.reads_two && has_source_time(node);
-    step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
+    step.dealt_rows = spread_rule(node.sharing.dealt).out.value == Spread::rows;
     step.clock = node.in.clock;
     step.closes = node.needs_gradient && trains ? tables.layout.closes[n] : -1;
-    if (node.needs_gradient && node.edges == 1 && !node.merged) {
+    if (node.needs_gradient && node.edges == 1 && !node.fusion.merged) {
       int const source = graph.source[node.first_edge];
       Node const& before = graph.node[source];
       bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;

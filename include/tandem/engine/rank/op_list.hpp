@@ -31,7 +31,7 @@ namespace detail {
 
 /// own_op() of a node; `tiled` of one that joins statistics with other tiles.
 constexpr Dealt op_of(Node const& node) {
-  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+  return node.joins_tiles() ? Dealt::tiled : own_op(node.sharing.dealt);
 }
 
 /// The type of the op of node @p N, which has one.
@@ -203,9 +203,10 @@ namespace detail {
 
 // The dropout that a norm computes; if there is none, a node without a rate.
 TANDEM_ONCE Node const& dropped(GraphView graph, Node const& norm) {
-  int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
-  bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
-                     graph.node[first].summed_by >= 0;
+  int const sum = norm.fusion.sums;
+  int const first = sum < 0 ? 0 : graph.source[graph.node[sum].first_edge];
+  bool const drops = sum >= 0 && graph.node[first].layer == LayerKind::dropout &&
+                     graph.node[first].fusion.summed_by >= 0;
   static constexpr Node none{};
   return drops ? graph.node[first] : none;
 }
@@ -215,7 +216,7 @@ TANDEM_ONCE MergedOutputs merged_into(GraphView graph, int leader) {
   MergedOutputs merged{.count = 0};
   for (int n = leader; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    if (n == leader || (node.merged && node.home == leader)) {
+    if (n == leader || (node.fusion.merged && node.fusion.home == leader)) {
       merged.channels[merged.count] = node.out[0];
       merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
     }
@@ -232,6 +233,8 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
   std::vector<OpSetup> list;
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
+    Sharing const& own = node.sharing;
+    int const absorbs = node.fusion.absorbs;
     Node const& dropped = detail::dropped(graph, node);
     list.push_back(
         {.node = node,
@@ -244,13 +247,12 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
          .x_stride = node.edges > 0 ? stored_channels(graph, graph.source[node.first_edge]) : 0,
          .y_stride = stored_channels(graph, n),
          .merged = detail::merged_into(graph, n),
-         .absorbed_bias = node.absorbs < 0
-                              ? 0
-                              : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
+         .absorbed_bias =
+             absorbs < 0 ? 0 : graph.node[absorbs].first_parameter + 1 - node.first_parameter,
          .dropout = dropped.rate,
          .dropout_index = dropped.origin,
          // A rank that has several slices counts all slices of all ranks.
-         .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
+         .slice = {slice.number * (own.slices / slice.count) + own.slice, own.slices}});
   }
   return list;
 }

@@ -53,7 +53,7 @@ struct PhaseRule {
 /// The rule of a node: a vocabulary that ranks share, or statistics that they have together.
 /// @param stage  its local stage
 constexpr PhaseRule phase_rule(Node const& node, bool several_replicas, int stage = 0) {
-  bool const shares_words = node.dealt == Dealt::vocabulary;
+  bool const shares_words = node.sharing.dealt == Dealt::vocabulary;
   return {.stage = stage,
           .always = shares_words,
           .replicas = shares_words || (several_replicas && node.synchronizes),

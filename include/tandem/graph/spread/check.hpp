@@ -45,24 +45,27 @@ namespace detail {
 template <GraphSize Size>
 constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  bool sound = node.dealt != Dealt::rows || node.parameters == 1;  // no bias before the sum
+  Sharing const& sharing = node.sharing;
+  bool sound = sharing.dealt != Dealt::rows || node.parameters == 1;  // no bias before the sum
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& own = graph.parameter[p].parameter;
     ParameterSlices const& slices = graph.parameter[p].slices;
-    bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
+    bool const of_rows = sharing.dealt == Dealt::between && !graph.parameter[p].frozen;
     sound = sound && graph.parameter[p].partial == of_rows;
-    if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
-      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts, node.slice} &&
+    if (sharing.dealt == Dealt::columns || sharing.dealt == Dealt::inside) {
+      sound = sound && slices == ParameterSlices{sharing.slices, 0, sharing.parts, sharing.slice} &&
               own.shape[0] == row_columns(node.out);
-    } else if (node.dealt == Dealt::rows) {
+    } else if (sharing.dealt == Dealt::rows) {
       Node const& before = graph.node[graph.source[node.first_edge]];
-      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts, node.slice} &&
-              own.shape[1] == row_columns(node.in);
-    } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
-      int const words = slices.parts.columns();
       sound = sound &&
-              slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words), node.slice} &&
-              own.shape[0] == padded_slice(words, node.slices);
+              slices == ParameterSlices{sharing.slices, 1, before.sharing.parts, sharing.slice} &&
+              own.shape[1] == row_columns(node.in);
+    } else if (sharing.dealt == Dealt::embedding || sharing.dealt == Dealt::vocabulary) {
+      int const words = slices.parts.columns();
+      sound =
+          sound &&
+          slices == ParameterSlices{sharing.slices, 0, ColumnParts::whole(words), sharing.slice} &&
+          own.shape[0] == padded_slice(words, sharing.slices);
     } else {
       sound = sound && slices.count == 1;
     }
@@ -94,15 +97,16 @@ constexpr NodeKind collective_of(Dealt dealt) {
 template <GraphSize Size>
 constexpr bool has_own_times(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  bool sound = node.slices > 1 && node.in.timed && node.out.timed;
+  Sharing const& sharing = node.sharing;
+  bool sound = sharing.slices > 1 && node.in.timed && node.out.timed;
   for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
     sound = sound && graph.node[graph.source[e]].out == node.in;
   }
   Shape in = node.in;
   Shape out = node.out;
-  bool const gathers = node.dealt == Dealt::enter || node.dealt == Dealt::collect;
-  if (node.dealt != Dealt::between) {
-    (gathers ? in : out).extent[0] *= node.slices;
+  bool const gathers = sharing.dealt == Dealt::enter || sharing.dealt == Dealt::collect;
+  if (sharing.dealt != Dealt::between) {
+    (gathers ? in : out).extent[0] *= sharing.slices;
     sound = sound && node.edges == 1;
   }
   return sound && in == out;
@@ -112,51 +116,53 @@ constexpr bool has_own_times(Graph<Size> const& graph, int n) {
 template <GraphSize Size>
 constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole) {
-    return node.slices == 1;
+  Sharing const& sharing = node.sharing;
+  if (sharing.dealt == Dealt::whole) {
+    return sharing.slices == 1;
   }
-  if (node.dealt == Dealt::between || node.exchanges_rows()) {
+  if (sharing.dealt == Dealt::between || node.exchanges_rows()) {
     return has_own_times(graph, n);
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
   bool const reads = node.in == before.out;
-  bool const takes = node.dealt != Dealt::inside ||
-                     (node.columns.each ? node.parts == before.parts
-                                        : node.columns.in.same_parts(before.parts) &&
-                                              node.columns.in.divides(node.slices) &&
-                                              node.columns.out == node.parts);
-  bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
-  bool const makes = whole || (node.parts.divides(node.slices) &&
-                               node.parts.columns() == node.slices * row_columns(node.out));
-  return reads && takes && makes && node.edges == (node.dealt == Dealt::join ? 2 : 1);
+  bool const takes = sharing.dealt != Dealt::inside ||
+                     (sharing.columns.each ? sharing.parts == before.sharing.parts
+                                           : sharing.columns.in.same_parts(before.sharing.parts) &&
+                                                 sharing.columns.in.divides(sharing.slices) &&
+                                                 sharing.columns.out == sharing.parts);
+  bool const whole = sharing.dealt != Dealt::columns && sharing.dealt != Dealt::inside;
+  bool const makes = whole || (sharing.parts.divides(sharing.slices) &&
+                               sharing.parts.columns() == sharing.slices * row_columns(node.out));
+  return reads && takes && makes && node.edges == (sharing.dealt == Dealt::join ? 2 : 1);
 }
 
 /// Whether node @p n has to do with the slices that its inputs have, of @p own of a rank.
 template <GraphSize Size>
 constexpr bool has_own_span(Graph<Size> const& graph, int n, int own) {
   Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.exchanges_rows()) {
-    return node.slice == 0 && node.span == 1;
+  Sharing const& sharing = node.sharing;
+  if (sharing.dealt == Dealt::whole || sharing.dealt == Dealt::between || node.exchanges_rows()) {
+    return sharing.slice == 0 && sharing.span == 1;
   }
-  Node const& before = graph.node[graph.source[node.first_edge]];
-  switch (node.dealt) {
+  Sharing const& before = graph.node[graph.source[node.first_edge]].sharing;
+  switch (sharing.dealt) {
     case Dealt::copy:
-      return node.slice == 0 && node.span == own;
+      return sharing.slice == 0 && sharing.span == own;
     case Dealt::half: {
       int const left = left_of(before.span);
-      return node.slice == before.slice
-                 ? node.span == left && left < before.span
-                 : node.slice == before.slice + left && node.span == before.span - left;
+      return sharing.slice == before.slice
+                 ? sharing.span == left && left < before.span
+                 : sharing.slice == before.slice + left && sharing.span == before.span - left;
     }
     case Dealt::join: {
-      Node const& behind = graph.node[graph.source[node.first_edge + 1]];
-      return before.span == left_of(node.span) && behind.span == node.span - before.span &&
-             before.slice == node.slice && behind.slice == node.slice + before.span;
+      Sharing const& behind = graph.node[graph.source[node.first_edge + 1]].sharing;
+      return before.span == left_of(sharing.span) && behind.span == sharing.span - before.span &&
+             before.slice == sharing.slice && behind.slice == sharing.slice + before.span;
     }
     case Dealt::reduce:
-      return before.slice == 0 && before.span == own && node.slice == 0 && node.span == own;
+      return before.slice == 0 && before.span == own && sharing.slice == 0 && sharing.span == own;
     default:
-      return node.span == 1 && before.span == 1 && node.slice == before.slice;
+      return sharing.span == 1 && before.span == 1 && sharing.slice == before.slice;
   }
 }
 
@@ -166,19 +172,19 @@ class HalvesSeen {
  public:
   constexpr bool add(Graph<Size> const& graph, int n) {
     Node const& node = graph.node[n];
-    if (node.dealt != Dealt::half) {
+    if (node.sharing.dealt != Dealt::half) {
       return true;
     }
     int const whole = graph.source[node.first_edge];
-    bool& seen = seen_[whole][node.slice == graph.node[whole].slice ? 0 : 1];
+    bool& seen = seen_[whole][node.sharing.slice == graph.node[whole].sharing.slice ? 0 : 1];
     bool const is_first = !seen;
     seen = true;
     return is_first;
   }
   [[nodiscard]] constexpr bool all(Graph<Size> const& graph, int n) const {
     Node const& node = graph.node[n];
-    bool const is_copy = node.dealt == Dealt::copy || node.dealt == Dealt::half;
-    return !is_copy || node.span == 1 || (seen_[n][0] && seen_[n][1]);
+    bool const is_copy = node.sharing.dealt == Dealt::copy || node.sharing.dealt == Dealt::half;
+    return !is_copy || node.sharing.span == 1 || (seen_[n][0] && seen_[n][1]);
   }
 
  private:
@@ -195,17 +201,17 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph, int own = 1) {
   int readers[static_cast<std::size_t>(Size.nodes)] = {};
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
-    SpreadPair const wanted = spread_rule(node.dealt).in;
-    NodeKind const collective = detail::collective_of(node.dealt);
-    bool const joins = node.kind == NodeKind::add || node.dealt != Dealt::join;
-    bool const halves_one = (node.kind == NodeKind::half) == (node.dealt == Dealt::half);
+    SpreadPair const wanted = spread_rule(node.sharing.dealt).in;
+    NodeKind const collective = detail::collective_of(node.sharing.dealt);
+    bool const joins = node.kind == NodeKind::add || node.sharing.dealt != Dealt::join;
+    bool const halves_one = (node.kind == NodeKind::half) == (node.sharing.dealt == Dealt::half);
     if (!joins || !halves_one ||
         (node.is_collective() ? node.kind != collective : collective != NodeKind::layer)) {
       return {SpreadFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       int const source = graph.source[e];
-      SpreadPair const given = spread_rule(graph.node[source].dealt).out;
+      SpreadPair const given = spread_rule(graph.node[source].sharing.dealt).out;
       if (given != wanted) {
         return {SpreadFault::edge, n};
       }
@@ -229,7 +235,7 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph, int own = 1) {
     }
   }
   bool const whole =
-      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+      graph.result < 0 || spread_rule(graph.node[graph.result].sharing.dealt).out == SpreadPair{};
   return whole ? SpreadVerdict{} : SpreadVerdict{SpreadFault::result, graph.result};
 }
 

@@ -130,13 +130,13 @@ class SpreadPlanner {
   [[nodiscard]] constexpr bool is_product(int n) const {
     Node const& node = graph_.node[n];
     bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
-    return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
-           wish_[n] != Wish::whole;
+    return product && !node.sharing.columns.any() && plan_.dealt[n] == Dealt::whole &&
+           !shared_[n] && wish_[n] != Wish::whole;
   }
   // Whether it can be computed of some columns alone, with as much of each parameter.
   [[nodiscard]] constexpr bool is_divisible(int n) const {
     Node const& node = graph_.node[n];
-    bool fits = node.columns.any() && !(shared_[n] && node.parameters > 0);
+    bool fits = node.sharing.columns.any() && !(shared_[n] && node.parameters > 0);
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
       fits = fits && graph_.parameter[p].parameter.shape[0] == row_columns(node.out);
     }
@@ -202,11 +202,12 @@ class SpreadPlanner {
     for (; last >= 0 && !is_product(last); last = only_reader(last)) {
       Node const& node = graph_.node[last];
       if (!is_divisible(last) || wish_[last] == Wish::whole ||
-          (!node.columns.each && ((now.count > 0 && !now.same_parts(node.columns.in)) ||
-                                  !node.columns.in.divides(slices_)))) {
+          (!node.sharing.columns.each &&
+           ((now.count > 0 && !now.same_parts(node.sharing.columns.in)) ||
+            !node.sharing.columns.in.divides(slices_)))) {
         return -1;
       }
-      now = node.columns.each ? now : node.columns.out;
+      now = node.sharing.columns.each ? now : node.sharing.columns.out;
     }
     bool const fits = last >= 0 && wish_[last] != Wish::outputs && has_one_run(first, last) &&
                       wanted(first, last).divides(slices_) &&
@@ -220,8 +221,8 @@ class SpreadPlanner {
   // Parts of the output of a pair's first product: as a layer behind it says.
   [[nodiscard]] constexpr ColumnParts wanted(int first, int last) const {
     for (int n = only_reader(first); n != last; n = only_reader(n)) {
-      if (!graph_.node[n].columns.each) {
-        return graph_.node[n].columns.in;
+      if (!graph_.node[n].sharing.columns.each) {
+        return graph_.node[n].sharing.columns.in;
       }
     }
     return ColumnParts::whole(row_columns(graph_.node[first].out));
@@ -232,7 +233,7 @@ class SpreadPlanner {
     plan_.dealt[first] = Dealt::columns;
     plan_.parts[first] = wanted(first, last);
     for (int n = first, next = only_reader(n); next != last; n = next, next = only_reader(n)) {
-      Columns const& columns = graph_.node[next].columns;
+      Columns const& columns = graph_.node[next].sharing.columns;
       plan_.dealt[next] = Dealt::inside;
       plan_.parts[next] = columns.each ? plan_.parts[n] : columns.out;
     }

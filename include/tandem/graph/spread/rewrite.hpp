@@ -127,8 +127,8 @@ class Spreader : GraphWriter {
                         whole_.node[source].out, reader);
     node.needs_gradient = whole_.node[source].needs_gradient;
     node.name = "Copy";
-    node.slice = first;
-    node.span = span;
+    node.sharing.slice = first;
+    node.sharing.span = span;
     int const made = add(to, node, 1);
     add_edge(to, all ? local_[source] : from, whole_.edge_origin[whole_.node[reader].first_edge]);
     if (span > 1) {
@@ -162,8 +162,8 @@ class Spreader : GraphWriter {
     node.view = false;
     node.needs_gradient = whole_.node[n].needs_gradient;
     node.name = "Add";
-    node.slice = first;
-    node.span = span;
+    node.sharing.slice = first;
+    node.sharing.span = span;
     int const made = add(to, node, 2);
     add_edge(to, left, whole_.edge_origin[whole_.node[n].first_edge]);
     add_edge(to, right, whole_.edge_origin[whole_.node[n].first_edge]);
@@ -178,7 +178,7 @@ class Spreader : GraphWriter {
     Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, product.out, n);
     node.needs_gradient = product.needs_gradient;
     node.name = reduces ? "Reduce" : "Bias";
-    node.span = reduces ? dealing_.own : 1;
+    node.sharing.span = reduces ? dealing_.own : 1;
     if (!reduces) {
       node.view = false;
       node.frozen = product.frozen;
@@ -195,8 +195,8 @@ class Spreader : GraphWriter {
   [[nodiscard]] constexpr Node between(NodeKind kind, Dealt dealt, Shape shape, int n) const {
     Node const& beside = whole_.node[n];
     Node node{.kind = kind, .view = true};
-    node.dealt = dealt;
-    node.slices = dealt == Dealt::whole ? 1 : dealing_.slices;
+    node.sharing.dealt = dealt;
+    node.sharing.slices = dealt == Dealt::whole ? 1 : dealing_.slices;
     node.in = node.out = shape;
     node.origin = beside.origin;
     node.stage = beside.stage;
@@ -210,24 +210,24 @@ class Spreader : GraphWriter {
   template <class G>
   constexpr void add_own(G* to, int n, int slice, int copy) {
     Node node = whole_.node[n];
-    node.dealt = plan_.dealt[n];
-    if (node.dealt != Dealt::whole) {
+    node.sharing.dealt = plan_.dealt[n];
+    if (node.sharing.dealt != Dealt::whole) {
       int const slices = dealing_.slices;
-      node.slices = slices;
-      node.slice = slice;
-      node.parts = plan_.parts[n];
+      node.sharing.slices = slices;
+      node.sharing.slice = slice;
+      node.sharing.parts = plan_.parts[n];
       node.macs /= slices;
       node.kept.scalars /= slices;
       node.kept.numbers /= slices;
       node.kept.sums /= slices;
-      node.hands_back /= slices;
-      if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
+      node.sequence.hands_back /= slices;
+      if (node.sharing.dealt == Dealt::rows || node.sharing.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }
-      if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
+      if (node.sharing.dealt == Dealt::columns || node.sharing.dealt == Dealt::inside) {
         node.out = slice_of(node.out);
       }
-      if (node.dealt == Dealt::vocabulary) {
+      if (node.sharing.dealt == Dealt::vocabulary) {
         keep_words(node, whole_.node[n]);
       }
     }
@@ -235,14 +235,15 @@ class Spreader : GraphWriter {
     int const edges = node.edges;
     int const first_parameter = node.first_parameter;
     node.first_parameter = size_.parameters;
-    node.parameters = node.dealt == Dealt::rows ? 1 : node.parameters;
+    node.parameters = node.sharing.dealt == Dealt::rows ? 1 : node.parameters;
     for (int p = first_parameter; p < first_parameter + node.parameters; ++p) {
       add_parameter(to, n, p, slices_of(p, n, slice));
     }
     add(to, node, edges);
     for (int e = first; e < first + edges; ++e) {
       int const source = whole_.source[e];
-      bool const is_slice = node.dealt == Dealt::inside || node.dealt == Dealt::rows;
+      bool const is_slice =
+          node.sharing.dealt == Dealt::inside || node.sharing.dealt == Dealt::rows;
       add_edge(to, copy >= 0 ? copy_for(copy, slice) : local_[source] + (is_slice ? slice : 0),
                whole_.edge_origin[e]);
     }

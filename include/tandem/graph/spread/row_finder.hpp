@@ -53,10 +53,10 @@ class RowFinder {
     Node const& node = graph_.node[n];
     bool const joins = node.kind == NodeKind::add || node.kind == NodeKind::multiply ||
                        node.kind == NodeKind::bias;
-    bool const layer =
-        node.kind == NodeKind::layer && (node.columns.each || node.layer == LayerKind::row_norm);
-    return node.dealt == Dealt::whole && (joins || layer) && node.out.timed && node.out.rank == 2 &&
-           has_shape_of_inputs(n) && !node.view && !node.named && !shared_[n];
+    bool const layer = node.kind == NodeKind::layer &&
+                       (node.sharing.columns.each || node.layer == LayerKind::row_norm);
+    return node.sharing.dealt == Dealt::whole && (joins || layer) && node.out.timed &&
+           node.out.rank == 2 && has_shape_of_inputs(n) && !node.view && !node.named && !shared_[n];
   }
   [[nodiscard]] constexpr bool has_shape_of_inputs(int n) const {
     Node const& node = graph_.node[n];

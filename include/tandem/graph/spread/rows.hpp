@@ -109,13 +109,13 @@ class RowDealer : GraphWriter {
     bool const leaves = kind == NodeKind::leave;
     bool const deals = kind == NodeKind::deal;
     node.kind = kind;
-    node.dealt = enters   ? Dealt::enter
-                 : leaves ? Dealt::leave
-                 : deals  ? Dealt::deal
-                          : Dealt::collect;
+    node.sharing.dealt = enters   ? Dealt::enter
+                         : leaves ? Dealt::leave
+                         : deals  ? Dealt::deal
+                                  : Dealt::collect;
     node.name = enters ? "Enter" : leaves ? "Leave" : deals ? "Deal" : "Collect";
     node.view = false;
-    node.slices = slices_;
+    node.sharing.slices = slices_;
     node.in = in;
     node.out = out;
     node.kept = Kept::of(false, false);
@@ -148,8 +148,8 @@ class RowDealer : GraphWriter {
       for (int e = 0; e < edges && e < 2; ++e) {
         rows[e] = rows_for(to, n, first + e);
       }
-      node.dealt = Dealt::between;
-      node.slices = slices_;
+      node.sharing.dealt = Dealt::between;
+      node.sharing.slices = slices_;
       node.in = rows_of(node.in);
       node.out = rows_of(node.out);
       node.macs /= slices_;

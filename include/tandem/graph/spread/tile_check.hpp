@@ -43,19 +43,19 @@ namespace detail {
 /// Of a node that exchanges pixels: its output.
 constexpr Extent2d exchanged_extent(Node const& node) {
   Extent2d const in = extent_of(node.in);
-  bool const cuts = node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
-  return node.dealt == Dealt::gather
-             ? Extent2d{in.height * node.tiles.height, in.width * node.tiles.width}
-         : cuts ? node.halo.around(tile_of(in, node.tiles))
-                : node.halo.around(in);
+  bool const cuts = node.sharing.dealt == Dealt::cut || node.sharing.dealt == Dealt::cut_widened;
+  return node.sharing.dealt == Dealt::gather
+             ? Extent2d{in.height * node.sharing.tiles.height, in.width * node.sharing.tiles.width}
+         : cuts ? node.sharing.halo.around(tile_of(in, node.sharing.tiles))
+                : node.sharing.halo.around(in);
 }
 
 /// Of a node that computes a tile, or of one that is whole.
 constexpr bool has_own_image(Node const& node) {
-  if (node.dealt == Dealt::whole || node.kind != NodeKind::layer) {
+  if (node.sharing.dealt == Dealt::whole || node.kind != NodeKind::layer) {
     return true;
   }
-  Window window = node.neighbourhood.window;
+  Window window = node.sharing.neighbourhood.window;
   window.padding = {0, 0};
   return window.positions(extent_of(node.in)) == extent_of(node.out);
 }
@@ -67,23 +67,24 @@ template <GraphSize Size>
 constexpr TileVerdict check_tiles(Graph<Size> const& graph) {
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
-    if ((node.kind == NodeKind::exchange) != exchanges_pixels(node.dealt)) {
+    if ((node.kind == NodeKind::exchange) != exchanges_pixels(node.sharing.dealt)) {
       return {TileFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       Node const& before = graph.node[graph.source[e]];
-      if (spread_rule(before.dealt).out != spread_rule(node.dealt).in) {
+      if (spread_rule(before.sharing.dealt).out != spread_rule(node.sharing.dealt).in) {
         return {TileFault::edge, n};
       }
-      if (node.dealt == Dealt::windowed && before.halo != halo_of(node.neighbourhood)) {
+      if (node.sharing.dealt == Dealt::windowed &&
+          before.sharing.halo != halo_of(node.sharing.neighbourhood)) {
         return {TileFault::halo, n};
       }
-      if (node.dealt == Dealt::tiled && node.kind == NodeKind::layer &&
-          halo_of(node.neighbourhood).any()) {
+      if (node.sharing.dealt == Dealt::tiled && node.kind == NodeKind::layer &&
+          halo_of(node.sharing.neighbourhood).any()) {
         return {TileFault::halo, n};
       }
       bool const first = e == node.first_edge;
-      if (node.dealt != Dealt::whole && first && node.in != before.out) {
+      if (node.sharing.dealt != Dealt::whole && first && node.in != before.out) {
         return {TileFault::shape, n};
       }
     }
@@ -100,7 +101,7 @@ constexpr TileVerdict check_tiles(Graph<Size> const& graph) {
     }
   }
   bool const whole =
-      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+      graph.result < 0 || spread_rule(graph.node[graph.result].sharing.dealt).out == SpreadPair{};
   return whole ? TileVerdict{} : TileVerdict{TileFault::result, graph.result};
 }
 

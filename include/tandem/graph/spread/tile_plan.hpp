@@ -33,13 +33,13 @@ constexpr Extent2d tile_of(Extent2d image, Extent2d tiles) {
 constexpr bool fits_tiles(Node const& node, Extent2d tiles) {
   Extent2d const in = extent_of(node.in);
   Extent2d const out = extent_of(node.out);
-  Window window = node.neighbourhood.window;
+  Window window = node.sharing.neighbourhood.window;
   bool const strides =
       in.height == out.height * window.stride.height && in.width == out.width * window.stride.width;
   if (!strides || !divides(tiles, in) || !divides(tiles, out)) {
     return false;
   }
-  Halo const halo = halo_of(node.neighbourhood);
+  Halo const halo = halo_of(node.sharing.neighbourhood);
   Extent2d const tile = tile_of(in, tiles);
   bool const near = halo.top <= tile.height && halo.bottom <= tile.height &&
                     halo.left <= tile.width && halo.right <= tile.width;  // of neighbours alone
@@ -59,7 +59,7 @@ constexpr TilePlan<G> plan_tiles(G const& graph, Extent2d tiles) {
     Node const& node = graph.node[n];
     bool const joins = node.kind == NodeKind::concat || node.kind == NodeKind::add ||
                        node.kind == NodeKind::multiply;
-    bool const layer = node.kind == NodeKind::layer && node.neighbourhood.local;
+    bool const layer = node.kind == NodeKind::layer && node.sharing.neighbourhood.local;
     bool all = node.edges > 0;
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       all = all && plan.tiled[graph.source[e]];

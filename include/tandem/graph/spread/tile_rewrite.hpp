@@ -63,7 +63,7 @@ class Tiler : GraphWriter {
  private:
   [[nodiscard]] constexpr Halo halo(int n) const {
     Node const& node = whole_.node[n];
-    return node.kind == NodeKind::layer ? halo_of(node.neighbourhood) : Halo{};
+    return node.kind == NodeKind::layer ? halo_of(node.sharing.neighbourhood) : Halo{};
   }
 
   // Where node @p reader finds what edge @p e carries, as it takes it.
@@ -80,7 +80,8 @@ class Tiler : GraphWriter {
                         : around.any()        ? Dealt::cut_widened
                                               : Dealt::cut;
     int const made = cut_[source];
-    bool const again = made >= 0 && made_[source].dealt == dealt && made_[source].halo == around &&
+    bool const again = made >= 0 && made_[source].sharing.dealt == dealt &&
+                       made_[source].sharing.halo == around &&
                        made_[source].stage == whole_.node[reader].stage;
     if (!again) {
       cut_[source] = exchange(to, dealt, around, source, reader, e);
@@ -95,10 +96,10 @@ class Tiler : GraphWriter {
     bool const gathers = dealt == Dealt::gather;
     bool const cuts = dealt == Dealt::cut || dealt == Dealt::cut_widened;
     Node node{.kind = NodeKind::exchange};
-    node.dealt = dealt;
-    node.slices = tiles_.height * tiles_.width;
-    node.tiles = tiles_;
-    node.halo = around;
+    node.sharing.dealt = dealt;
+    node.sharing.slices = tiles_.height * tiles_.width;
+    node.sharing.tiles = tiles_;
+    node.sharing.halo = around;
     node.in = cuts ? before.out : tile(before.out);
     node.out = gathers ? before.out : widened(tile(before.out), around);
     node.needs_gradient = before.needs_gradient;
@@ -119,11 +120,11 @@ class Tiler : GraphWriter {
     Node node = whole_.node[n];
     if (plan_.tiled[n]) {
       Halo const around = halo(n);
-      node.dealt = around.any() ? Dealt::windowed : Dealt::tiled;
-      node.slices = tiles_.height * tiles_.width;
-      node.tiles = tiles_;
-      node.macs /= node.slices;
-      node.kept.scalars /= node.slices;
+      node.sharing.dealt = around.any() ? Dealt::windowed : Dealt::tiled;
+      node.sharing.slices = tiles_.height * tiles_.width;
+      node.sharing.tiles = tiles_;
+      node.macs /= node.sharing.slices;
+      node.kept.scalars /= node.sharing.slices;
       node.in = widened(tile(node.in), around);
       node.out = tile(node.out);
     }

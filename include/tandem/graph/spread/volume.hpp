@@ -57,14 +57,16 @@ constexpr TileAxis tile_axis(int tiles, std::int64_t own, int before, int after)
 }
 
 constexpr SpreadVolume tile_volume(Node const& node) {
-  if (node.dealt == Dealt::gather) {  // its gradient all have
+  if (node.sharing.dealt == Dealt::gather) {  // its gradient all have
     return {.exchanges = 1, .forward = node.out.elements() - node.in.elements()};
   }
-  bool const cuts = node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
-  std::int64_t const height = node.in[1] / (cuts ? node.tiles.height : 1);
-  std::int64_t const width = node.in[2] / (cuts ? node.tiles.width : 1);
-  TileAxis const rows = tile_axis(node.tiles.height, height, node.halo.top, node.halo.bottom);
-  TileAxis const columns = tile_axis(node.tiles.width, width, node.halo.left, node.halo.right);
+  bool const cuts = node.sharing.dealt == Dealt::cut || node.sharing.dealt == Dealt::cut_widened;
+  std::int64_t const height = node.in[1] / (cuts ? node.sharing.tiles.height : 1);
+  std::int64_t const width = node.in[2] / (cuts ? node.sharing.tiles.width : 1);
+  TileAxis const rows =
+      tile_axis(node.sharing.tiles.height, height, node.sharing.halo.top, node.sharing.halo.bottom);
+  TileAxis const columns =
+      tile_axis(node.sharing.tiles.width, width, node.sharing.halo.left, node.sharing.halo.right);
   std::int64_t const halo = (height + rows.most) * (width + columns.most) - height * width;
   std::int64_t const pixels = cuts ? rows.all * columns.all - rows.least * columns.least : halo;
   std::int64_t const elements = node.in[0] * pixels;
@@ -77,8 +79,8 @@ constexpr SpreadVolume tile_volume(Node const& node) {
 
 /// Of one node, whose gradient nobody adds up or gathers where nobody wants one.
 constexpr SpreadVolume spread_volume(Node const& node) {
-  if (node.dealt == Dealt::vocabulary) {  // four of each row
-    return {.gathers = 1, .gathered = std::int64_t{4} * node.in[0] * node.slices};
+  if (node.sharing.dealt == Dealt::vocabulary) {  // four of each row
+    return {.gathers = 1, .gathered = std::int64_t{4} * node.in[0] * node.sharing.slices};
   }
   int const back = node.needs_gradient ? 1 : 0;
   switch (node.kind) {

@@ -148,7 +148,7 @@ AccountDevice account_device() {
     own.traits = {[] {
       if constexpr (graph.node[I].kind == NodeKind::layer) {
         return cuda::launch_traits<Leaf<typename Device::Network, graph.node[I].leaf>>(
-            graph.node[I].in, graph.node[I].slices);
+            graph.node[I].in, graph.node[I].sharing.slices);
       } else {
         return cuda::LaunchTraits{};
       }

@@ -94,7 +94,7 @@ class NodeAccounts {
       elements = 0;
     };
     for (int n = first; n < last; ++n) {
-      if (!is_convolution(n) || graph_.node[n].width == 0) {
+      if (!is_convolution(n) || graph_.node[n].fusion.width == 0) {
         continue;
       }
       int count = 0;
@@ -121,7 +121,7 @@ class NodeAccounts {
   [[nodiscard]] int uses(int node) const {
     int count = 0;
     for (int n = 0; n < graph_.nodes; ++n) {
-      for (int e = 0; e < graph_.node[n].edges && !graph_.node[n].merged; ++e) {
+      for (int e = 0; e < graph_.node[n].edges && !graph_.node[n].fusion.merged; ++e) {
         count += graph_.source[graph_.node[n].first_edge + e] == node ? 1 : 0;
       }
     }
@@ -132,8 +132,8 @@ class NodeAccounts {
   template <class F>
   void each_sibling(int leader, F const& f) const {
     f(leader);
-    for (int n = leader + 1; n < graph_.nodes && graph_.node[leader].width > 0; ++n) {
-      if (graph_.node[n].merged && graph_.node[n].home == leader) {
+    for (int n = leader + 1; n < graph_.nodes && graph_.node[leader].fusion.width > 0; ++n) {
+      if (graph_.node[n].fusion.merged && graph_.node[n].fusion.home == leader) {
         f(n);
       }
     }
@@ -190,7 +190,7 @@ class NodeAccounts {
       int const forks = uses(n);
       if (node.kind == NodeKind::receive) {
         host.gathered(n, own.size);
-      } else if (forks > 1 && !node.joined) {
+      } else if (forks > 1 && !node.fusion.joined) {
         to_.row.push_back(
             {node.origin, place(node), "fork", {"map_kernel:SumBody", 1, forks * s.y, s.y, 0}});
       }
@@ -250,7 +250,7 @@ class NodeAccounts {
     Node const& node = graph_.node[n];
     Shape const& all = node.in[0] > node.out[0] ? node.in : node.out;
     double const bytes = static_cast<double>(all.elements()) * batch * precision_.scalar;
-    double const own = node.exchanges_rows() ? bytes / node.slices : bytes;
+    double const own = node.exchanges_rows() ? bytes / node.sharing.slices : bytes;
     to_.row.push_back({node.origin,
                        place(node),
                        name,
@@ -360,7 +360,7 @@ class NodeAccounts {
       s.x += e == 0 ? bytes : 0;
       s.inputs += bytes;
     }
-    if (is_convolution(n) && node.width > 0) {
+    if (is_convolution(n) && node.fusion.width > 0) {
       s.siblings = 0;
       s.y = s.weights = s.biases = 0;
       s.node.macs = 0;
@@ -374,8 +374,8 @@ class NodeAccounts {
       });
     }
     // A norm that computes the sum before it reads that one's summands.
-    if (node.sums >= 0) {
-      s.node.joined = graph_.node[node.sums].joined;
+    if (node.fusion.sums >= 0) {
+      s.node.fusion.joined = graph_.node[node.fusion.sums].fusion.joined;
     }
     for (int p = 0; p < node.parameters; ++p) {
       s.numbers += elements(p);

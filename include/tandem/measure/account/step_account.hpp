@@ -267,7 +267,8 @@ class RowAccount {
       ++inputs;
       bool const packed =
           node.limit > 0 || (!node.out.timed && node.out.elements() * precision_.scalar % 16 == 0);
-      auto const numbers = static_cast<double>(node.out.elements() * node.chunks * to_.samples);
+      auto const numbers =
+          static_cast<double>(node.out.elements() * node.sequence.chunks * to_.samples);
       int const kernels = packed ? 1 : device_.plan.batching.microbatches + (graph_.result >= 0);
       to_.add("batch", "", "take_batch_kernel", 4 * numbers,
               (node.limit > 0 ? 4 : precision_.scalar) * numbers, kernels);
@@ -281,7 +282,7 @@ class RowAccount {
   void begin_states() {
     std::int64_t bytes = 0;
     for (int n = 0; n < graph_.nodes; ++n) {
-      bytes += graph_.node[n].carried.bytes(precision_.master, precision_.scalar);
+      bytes += graph_.node[n].sequence.carried.bytes(precision_.master, precision_.scalar);
     }
     auto const all =
         static_cast<double>(bytes * device_.largest * device_.plan.batching.microbatches);

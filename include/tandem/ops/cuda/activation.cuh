@@ -23,7 +23,7 @@ template <class T, class P>
 class ReluOp {
  public:
   ReluOp(OpSetup const& setup, RankDevice&)
-      : shape_{setup.node.out}, applied_{setup.node.activated_by >= 0} {}
+      : shape_{setup.node.out}, applied_{setup.node.fusion.activated_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.output = true}; }
 
@@ -50,7 +50,7 @@ class DropoutOp {
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
         columns_{dropout_columns(setup)},
-        summed_{setup.node.summed_by >= 0} {}
+        summed_{setup.node.fusion.summed_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 

@@ -38,7 +38,7 @@ class AttentionOp {
               std::int64_t scores_limit = attention_scores_limit)
       : layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        saved_{Attention<T>::normaliser_bytes(shape, setup.batch) / setup.node.chunks},
+        saved_{Attention<T>::normaliser_bytes(shape, setup.batch) / setup.node.sequence.chunks},
         step_{shape} {
     std::int64_t const words =
         std::int64_t{shape.heads} * setup.slice.count * shape.longest * (shape.longest + 63);
@@ -46,9 +46,9 @@ class AttentionOp {
             "Attention<Heads, Percent<…>>: a dropout's mask has too many elements for one sample; "
             "heads times the square of the time must be below 2^34");
     CublasLt const& library = device.library<CublasLt>();
-    if (setup.node.chunks > 1) {
-      chunks_.emplace(library, shape, setup.batch, setup.node.chunks, matmul_math<Precision>,
-                      scores_limit);
+    if (setup.node.sequence.chunks > 1) {
+      chunks_.emplace(library, shape, setup.batch, setup.node.sequence.chunks,
+                      matmul_math<Precision>, scores_limit);
     } else {
       kernels_.emplace(library, shape, setup.batch, matmul_math<Precision>, scores_limit);
     }

@@ -117,7 +117,7 @@ class CuDnnAttentionOp {
   /// Engines for the longest samples. Lengths are not known yet; they take no more workspace.
   Choice choose(OpSetup const& setup) {
     Choice choice;
-    if (setup.node.chunks > 1) {
+    if (setup.node.sequence.chunks > 1) {
       return choice;
     }
     auto const take = [&](AttentionPass pass, std::int64_t samples, std::int64_t least) {

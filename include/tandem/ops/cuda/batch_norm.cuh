@@ -36,7 +36,7 @@ class BatchNormOp {
         pixels_{std::int64_t{setup.node.in[1]} * setup.node.in[2]},
         largest_{setup.batch},
         frozen_{setup.node.frozen},
-        relu_{setup.node.relu},
+        relu_{setup.node.fusion.relu},
         summed_{setup.wants_input_gradient},
         strides_{RowStrides{setup.x_stride, setup.y_stride}.of(setup.node.in[0])},
         absorbed_{setup.absorbed_bias},

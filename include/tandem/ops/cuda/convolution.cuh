@@ -34,7 +34,7 @@ class ConvolutionOp {
   using P = typename Precision::Master;
 
   ConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry, RankDevice& device)
-      : absorbed_{setup.node.absorbed},
+      : absorbed_{setup.node.fusion.absorbed},
         in_product_{Bias && bias_in_product<Precision> && geometry.groups == 1 && !absorbed_},
         pixels_{std::int64_t{geometry.out.height} * geometry.out.width},
         channels_{geometry.out_channels},

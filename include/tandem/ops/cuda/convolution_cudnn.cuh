@@ -43,7 +43,7 @@ class CuDnnConvolutionOp {
 
   CuDnnConvolutionOp(OpSetup const& setup, ConvolutionGeometry const& geometry, RankDevice& device)
       : device_{&device},
-        absorbed_{setup.node.absorbed},
+        absorbed_{setup.node.fusion.absorbed},
         siblings_{setup.merged},
         geometry_{geometry},
         fan_in_{std::int64_t{geometry.window.kernel.height} * geometry.window.kernel.width *

@@ -86,7 +86,7 @@ class PositionsOp {
 
   PositionsOp(OpSetup const& setup, RankDevice&)
       : shape_{setup.node.in},
-        longest_{shape_.elements() * setup.node.chunks},
+        longest_{shape_.elements() * setup.node.sequence.chunks},
         scratch_{positions_scratch_bytes<T>(setup.batch, static_cast<int>(shape_.elements()))} {}
 
   [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }

@@ -63,7 +63,7 @@ class Op<AddJoin, BasicCuda<Kernels, Precision>> {
 
  public:
   Op(OpSetup const& setup, cuda::RankDevice&)
-      : shape_{setup.node.out}, summed_{setup.node.summed_by >= 0} {}
+      : shape_{setup.node.out}, summed_{setup.node.fusion.summed_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 

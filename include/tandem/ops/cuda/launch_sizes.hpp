@@ -86,7 +86,7 @@ struct LaunchSizes {
   bool joins = false;        ///< statistics are added over the replicas
   bool joins_tiles = false;  ///< and over the ranks that have the other tiles of its images
   int siblings = 1;  ///< convolutions that one computes side by side; then y and the like are all's
-  int chunk = 0;     ///< of time, of node.chunks: which it is
+  int chunk = 0;     ///< of time, of node.sequence.chunks: which it is
   int batch = 1;
   int microbatches = 1;  ///< of a step, and the samples of the largest
   int largest = 1;
@@ -104,8 +104,8 @@ struct LaunchSizes {
   [[nodiscard]] constexpr bool mixed() const { return scalar != master; }
 
   /// Whether rows come in chunks of time; and whether none is behind this one.
-  [[nodiscard]] constexpr bool in_chunks() const { return node.chunks > 1; }
-  [[nodiscard]] constexpr bool last_chunk() const { return chunk + 1 == node.chunks; }
+  [[nodiscard]] constexpr bool in_chunks() const { return node.sequence.chunks > 1; }
+  [[nodiscard]] constexpr bool last_chunk() const { return chunk + 1 == node.sequence.chunks; }
 
   /// Multiplications and additions of the forward pass.
   [[nodiscard]] constexpr double products() const {

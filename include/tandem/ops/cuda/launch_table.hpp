@@ -55,7 +55,7 @@ constexpr bool is_narrow(S const& s) {
 constexpr bool is_wide(S const& s) { return !is_narrow(s); }
 
 constexpr bool has_bias(S const& s) { return s.biases > 0; }
-constexpr bool own_bias(S const& s) { return s.biases > 0 && !s.node.absorbed; }
+constexpr bool own_bias(S const& s) { return s.biases > 0 && !s.node.fusion.absorbed; }
 constexpr bool adds(S const& s) { return s.accumulates; }
 constexpr double batch_norm_sums_read(S const& s) {
   return s.x + s.y + x_partial(s) + s.kept(4 * s.weights);
@@ -63,23 +63,23 @@ constexpr double batch_norm_sums_read(S const& s) {
 constexpr double joint_sums(S const& s) { return 8 * (2 * s.weights + 1); }
 constexpr double joins(S const& s) { return (s.joins_tiles ? 1 : 0) + (s.joins ? 1 : 0); }
 constexpr double joined_sums(S const& s) { return joins(s) * joint_sums(s); }
-constexpr bool applies(S const& s) { return s.node.activated_by < 0; }
-constexpr bool not_summed(S const& s) { return s.node.summed_by < 0; }
+constexpr bool applies(S const& s) { return s.node.fusion.activated_by < 0; }
+constexpr bool not_summed(S const& s) { return s.node.fusion.summed_by < 0; }
 constexpr bool has_slice(S const& s) {
-  return s.in_chunks() || (s.node.out.rank != 3 &&
-                           (s.node.dealt == Dealt::inside || s.node.dealt == Dealt::between));
+  return s.in_chunks() || (s.node.out.rank != 3 && (s.node.sharing.dealt == Dealt::inside ||
+                                                    s.node.sharing.dealt == Dealt::between));
 }
 constexpr bool has_all(S const& s) { return !has_slice(s); }
 
 // A GELU in the epilogue of a product: see LinearOp.
 constexpr bool gelu_apart(S const& s) {
-  return s.node.gelu && (s.fp32 || S::columns(s.node.out) % 8 != 0);
+  return s.node.fusion.gelu && (s.fp32 || S::columns(s.node.out) % 8 != 0);
 }
 constexpr bool gelu_gradient_apart(S const& s) {
-  return s.node.activated_by >= 0 && (s.fp32 || S::columns(s.node.in) % 8 != 0);
+  return s.node.fusion.activated_by >= 0 && (s.fp32 || S::columns(s.node.in) % 8 != 0);
 }
-constexpr double gelu_saved(S const& s) { return s.node.gelu ? s.y : 0; }
-constexpr double gelu_read(S const& s) { return s.node.activated_by >= 0 ? s.x : 0; }
+constexpr double gelu_saved(S const& s) { return s.node.fusion.gelu ? s.y : 0; }
+constexpr double gelu_read(S const& s) { return s.node.fusion.activated_by >= 0 ? s.x : 0; }
 
 constexpr double cells(S const& s) { return s.y / s.scalar * s.traits.cell_bytes; }
 
@@ -87,7 +87,7 @@ constexpr double cells(S const& s) { return s.y / s.scalar * s.traits.cell_bytes
 constexpr AttentionShape shape_of(S const& s) {
   int const parts = s.traits.heads + 2 * s.traits.key_heads;
   return {s.traits.heads, s.traits.key_heads, s.node.in[1] / (parts > 0 ? parts : 1),
-          s.node.in[0] * s.node.chunks};
+          s.node.in[0] * s.node.sequence.chunks};
 }
 constexpr bool fused(S const& s) {
   return s.scalar == 2 && s.traits.dropout == 0 && !s.in_chunks();
@@ -135,7 +135,7 @@ constexpr double head_and_key_rows(S const& s, int heads, int keys) {
   return s.y * (heads + keys * (s.chunk + 1));
 }
 constexpr double attention_products(S const& s) {
-  return s.products() * (s.chunk + 1) / s.node.chunks;
+  return s.products() * (s.chunk + 1) / s.node.sequence.chunks;
 }
 // Keys and values, as they are gathered from chunks of time; and those of the chunk's own rows.
 constexpr double kept_keys(S const& s) {
@@ -167,7 +167,7 @@ constexpr double token_bytes(S const& s) {
 }
 // Of the words of all ranks that share a table.
 constexpr double run_bytes(S const& s) {
-  return 8.0 * s.weights / S::columns(s.node.out) * s.node.slices;
+  return 8.0 * s.weights / S::columns(s.node.out) * s.node.sharing.slices;
 }
 
 // Of an embedding whose gradient is GradientRows: the numbers that are sorted, four bytes each, and
@@ -197,11 +197,11 @@ constexpr double logits(S const& s) {
   return s.rounded(s.weights / S::columns(s.node.in)) * static_cast<double>(s.rows(s.node.in));
 }
 constexpr bool all_words(S const& s) { return s.traits.sampled == 0; }
-constexpr bool own_words(S const& s) { return s.node.dealt == Dealt::vocabulary; }
+constexpr bool own_words(S const& s) { return s.node.sharing.dealt == Dealt::vocabulary; }
 constexpr bool words_of_one(S const& s) { return all_words(s) && !own_words(s); }
 // What ranks that share words bring together of a row: four doubles each.
 constexpr double word_parts(S const& s) { return 32 * tokens(s); }
-constexpr double all_word_parts(S const& s) { return word_parts(s) * s.node.slices; }
+constexpr double all_word_parts(S const& s) { return word_parts(s) * s.node.sharing.slices; }
 constexpr double criterion_products(S const& s) { return 2 * s.weights * tokens(s); }
 // Rows come in chunks, whose logits are made again for each gradient: see VocabularyOp.
 constexpr bool in_chunks(S const& s) { return s.traits.chunk_rows > 0; }
@@ -296,11 +296,11 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Bias", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights); }, y},
     {"Bias", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", [](S const& s) { return s.y + y_partial(s); }, [](S const& s) { return y_partial(s) + s.kept(s.weights); }},
 
-    {"LayerNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 8.0 * tokens(s); }},
-    {"LayerNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 8.0 * tokens(s); }, x},
+    {"LayerNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.fusion.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.fusion.sums >= 0 ? 2 : 1) + 8.0 * tokens(s); }},
+    {"LayerNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.fusion.joined ? s.x : 0) + 8.0 * tokens(s); }, x},
     {"LayerNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", [](S const& s) { return s.x + s.y + x_partial(s); }, [](S const& s) { return x_partial(s) + s.kept(s.numbers); }},
-    {"RmsNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.sums >= 0 ? 2 : 1) + 4.0 * tokens(s); }},
-    {"RmsNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.joined ? s.x : 0) + 4.0 * tokens(s); }, x},
+    {"RmsNorm", forward, always, "row_norm_kernel", [](S const& s) { return s.x * (s.node.fusion.sums >= 0 ? 2 : 1) + s.kept(s.numbers); }, [](S const& s) { return s.y * (s.node.fusion.sums >= 0 ? 2 : 1) + 4.0 * tokens(s); }},
+    {"RmsNorm", input_gradient, always, "row_norm_input_gradient_kernel", [](S const& s) { return s.x + s.y + (s.node.fusion.joined ? s.x : 0) + 4.0 * tokens(s); }, x},
     {"RmsNorm", weight_gradient, always, "column_sums_kernel:RowNormWeightTerm", [](S const& s) { return s.x + s.y + y_partial(s); }, [](S const& s) { return y_partial(s) + s.kept(s.numbers); }},
     {"Softmax", forward, always, "softmax_kernel", x, y},
     {"Softmax", input_gradient, always, "softmax_gradient_kernel", [](S const& s) { return 2 * s.y; }, x},
@@ -327,10 +327,10 @@ inline constexpr LaunchRow launch_rows[] = {
     {"Embedding", weight_gradient, sparse_rows, "cub::DeviceSelect", [](S const& s) { return 2 * row_keys(s); }, [](S const& s) { return 2 * row_keys(s); }},
     {"Embedding", weight_gradient, sparse_rows, "each_kernel:OpenRows", row_keys, row_keys},
     {"Embedding", weight_gradient, sparse_rows, "embedding_rows_kernel", [](S const& s) { return s.y + 2 * row_keys(s) + (s.accumulates ? row_values(s) : 0); }, row_values},
-    {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights) / s.node.chunks; }, y},
+    {"Positions", forward, always, "column_map_kernel:AddBiasMap", [](S const& s) { return s.x + s.kept(s.weights) / s.node.sequence.chunks; }, y},
     {"Positions", input_gradient, always, "copy", y, x},
     {"Positions", weight_gradient, [](S const& s) { return s.in_chunks() && !s.accumulates; }, "memset", none, [](S const& s) { return s.kept(s.weights); }},
-    {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights) / s.node.chunks; }},
+    {"Positions", weight_gradient, always, "column_sums_kernel:ColumnSumTerm", y, [](S const& s) { return s.kept(s.weights) / s.node.sequence.chunks; }},
 
     {"RotaryPositions", forward, always, "each_kernel:RotaryAngle", none, angles},
     {"RotaryPositions", forward, always, "rotate_kernel", [](S const& s) { return s.x + angles(s); }, y},

@@ -16,8 +16,8 @@ struct RecurrentLaunches {
   RecurrentShape const& r = s.traits.recurrent;
   bool lstm = s.node.name == "Lstm";
   /// Whether its first row goes on from a state: of the step before, or of a chunk of time.
-  bool goes_on = s.node.carried.any() || s.chunk > 0;
-  bool leaves = s.node.carried.any() || s.in_chunks();  ///< its last row leaves one
+  bool goes_on = s.node.sequence.carried.any() || s.chunk > 0;
+  bool leaves = s.node.sequence.carried.any() || s.in_chunks();  ///< its last row leaves one
   double directions = r.directions;
   double time = s.node.in[0];
   double batch = s.batch;

@@ -31,7 +31,7 @@ class NormOp {
       : shape_{setup.node.in},
         channels_{tandem::detail::row_size(shape_)},
         rows_{shape_.rows(std::max(setup.batch, 1), shape_[0])},
-        sums_{setup.node.sums >= 0},
+        sums_{setup.node.fusion.sums >= 0},
         rate_{static_cast<float>(setup.dropout)},
         layer_{static_cast<std::uint32_t>(setup.dropout_index)},
         epsilon_{epsilon} {}

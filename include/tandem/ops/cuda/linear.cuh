@@ -59,10 +59,10 @@ class LinearOp {
         shape_{setup.node.in},
         in_{tandem::detail::row_size(setup.node.in)},
         out_{tandem::detail::row_size(setup.node.out)},
-        relu_{setup.node.relu},
-        gelu_{setup.node.gelu},
-        saves_{setup.node.gelu && setup.node.needs_gradient},
-        behind_gelu_{setup.node.activated_by >= 0} {
+        relu_{setup.node.fusion.relu},
+        gelu_{setup.node.fusion.gelu},
+        saves_{setup.node.fusion.gelu && setup.node.needs_gradient},
+        behind_gelu_{setup.node.fusion.activated_by >= 0} {
     std::int64_t const rows = shape_.rows(setup.batch, shape_[0]);
     Products const& p = products(rows);
     limit_ = std::max({p.forward.workspace_bytes(), p.saving.workspace_bytes(),

@@ -48,8 +48,8 @@ class RecurrentOp {
       : shape_{shape},
         carry_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
-        lives_on_{setup.node.carried.any()},
-        in_chunks_{setup.node.chunks > 1},
+        lives_on_{setup.node.sequence.carried.any()},
+        in_chunks_{setup.node.sequence.chunks > 1},
         batch_{std::max(setup.batch, 1)},
         products_{device.library<CublasLt>(), shape, Cell::gates, matmul_math<Precision>, batch_} {
     expects(batch_ * width() < (std::int64_t{1} << 31),

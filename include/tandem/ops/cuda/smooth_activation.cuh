@@ -25,7 +25,7 @@ class ActivationOp {
 
  public:
   ActivationOp(OpSetup const& setup, RankDevice&)
-      : shape_{setup.node.out}, applied_{setup.node.activated_by >= 0} {}
+      : shape_{setup.node.out}, applied_{setup.node.fusion.activated_by >= 0} {}
 
   [[nodiscard]] OpNeeds needs() const {
     return {.input = !Function::gradient_from_output && !applied_,

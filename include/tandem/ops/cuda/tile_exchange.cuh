@@ -35,7 +35,7 @@ class TileExchangeOp {
         self_{setup.slice.number},
         largest_{std::max(setup.batch, 1)},
         channels_{setup.node.in[0]},
-        lowest_{setup.node.halo.lowest} {
+        lowest_{setup.node.sharing.halo.lowest} {
     auto const ranks = static_cast<std::size_t>(setup.slice.count);
     messages_.reserve(ranks);
     sources_.reserve(ranks);

@@ -53,7 +53,7 @@ class AttentionOp {
       : shape_{shape},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        chunks_{setup.node.chunks},
+        chunks_{setup.node.sequence.chunks},
         scratch_{std::max(chunks_ > 1 ? 0 : Kernels::scratch_bytes(shape, setup.threads),
                           std::max(attention_step_scratch<T>(shape, setup.threads),
                                    attention_chunk_scratch<T>(shape, setup.threads)) *

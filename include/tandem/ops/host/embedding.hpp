@@ -78,7 +78,7 @@ template <class T, class P>
 class PositionsOp {
  public:
   explicit PositionsOp(OpSetup const& setup)
-      : shape_{setup.node.in}, longest_{shape_[0] * setup.node.chunks} {}
+      : shape_{setup.node.in}, longest_{shape_[0] * setup.node.sequence.chunks} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
@@ -110,7 +110,7 @@ class RotaryPositionsOp {
  public:
   RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
       : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all} {
-    int const longest = shape_[0] * setup.node.chunks;
+    int const longest = shape_[0] * setup.node.sequence.chunks;
     auto const size = static_cast<std::size_t>(longest) * static_cast<std::size_t>(heads_.half());
     cosine_.resize(size);
     sine_.resize(size);

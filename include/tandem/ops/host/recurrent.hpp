@@ -43,7 +43,7 @@ class RecurrentOp {
       : shape_{shape},
         parameters_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
-        lives_on_{setup.node.carried.any()},
+        lives_on_{setup.node.sequence.carried.any()},
         batch_{std::max(setup.batch, 1)},
         rows_{batch_, shape.longest},
         products_{matrices_of(shape, Cell::gates, !lives_on_), batch_, batch_ * shape.longest,

@@ -47,9 +47,9 @@ class TileExchangeOp {
   void begin_forward(Operands<T, P> const& o, Pass<Device> const& p) { begin(p, forward_, o.x[0]); }
   void finish_forward(Operands<T, P> const& o, Pass<Device> const& p) {
     TileBox const own = forward_.there();
-    if (node_.halo.any()) {
+    if (node_.sharing.halo.any()) {
       T const outside =
-          node_.halo.lowest ? static_cast<T>(-std::numeric_limits<float>::infinity()) : T{};
+          node_.sharing.halo.lowest ? static_cast<T>(-std::numeric_limits<float>::infinity()) : T{};
       fill(p.device.team, o.y, p.batch * node_.out.elements(), outside);
     }
     move<false>(p, o.x[0], forward_.here(), o.y, own, common_box(forward_.here(), own));

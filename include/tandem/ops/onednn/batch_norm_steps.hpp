@@ -25,7 +25,7 @@ struct BatchNormSteps {
         largest{setup.batch},
         x_stride{setup.x_stride > 0 ? setup.x_stride : channels},
         y_stride{setup.y_stride > 0 ? setup.y_stride : channels},
-        relu{setup.node.relu},
+        relu{setup.node.fusion.relu},
         absorbed{setup.absorbed_bias},
         epsilon{static_cast<float>(epsilon_of_layer)} {}
 

@@ -58,7 +58,7 @@ class ConvolutionOp {
                             .bias = Bias,
                             .wants_input_gradient = setup.wants_input_gradient,
                             .wants_weight_gradient = !product && !setup.node.frozen,
-                            .wants_bias_gradient = !setup.node.absorbed};
+                            .wants_bias_gradient = !setup.node.fusion.absorbed};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
               geometry.window.kernel.width;
     if (std::same_as<T, float> && !direct && siblings_.count == 1 &&

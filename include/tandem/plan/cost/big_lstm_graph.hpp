@@ -107,8 +107,8 @@ TANDEM_ONCE int BigLstmGraph::lstm(int from) {
                           {"weight_hh_l0", {2, {4 * s, p}}},
                           {"bias_ih_l0", vector_shape(4 * s)},
                           {"weight_hr_l0", {2, {p, s}}}});
-  back().carried = back().hands_on = {s, p};
-  back().in_chunks = true;
+  back().sequence.carried = back().sequence.hands_on = {s, p};
+  back().sequence.in_chunks = true;
   return made;
 }
 

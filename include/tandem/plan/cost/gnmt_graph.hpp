@@ -150,8 +150,8 @@ TANDEM_ONCE int GnmtGraph::lstm(int from, int directions) {
                          Kept::of(true, false, directions * (time * 4 * h + (time + 1) * h),
                                   directions * (time + 1) * h),
                          weights);
-  back().in_chunks = directions == 1;
-  back().hands_on = {h, h};
+  back().sequence.in_chunks = directions == 1;
+  back().sequence.hands_on = {h, h};
   return made;
 }
 

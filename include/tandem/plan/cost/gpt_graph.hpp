@@ -68,7 +68,7 @@ TANDEM_ONCE void GptGraph::make() {
   at({1, 0});
   last = layer("Positions", {last}, rows, 0, Kept::of(false, false),
                {{"weight", {2, {sizes_.context, channels}}}});
-  back().in_chunks = true;
+  back().sequence.in_chunks = true;
   Kept const norm = Kept::of(true, false, 0, 2 * std::int64_t{sizes_.context}, norm_sums);
   for (int block = 0; block < sizes_.layers; ++block) {
     top_ = 2 + block;
@@ -81,10 +81,10 @@ TANDEM_ONCE void GptGraph::make() {
     body = layer("Attention", {body}, rows, 2 * pairs * channels,
                  Kept::of(true, true, 0, std::int64_t{sizes_.context} * sizes_.heads), {});
     int const head = channels / sizes_.heads;
-    back().in_chunks = true;
-    back().hands_back = std::int64_t{sizes_.context} * 2 * channels;
-    back().columns = {.in = {3, {channels, channels, channels}, {head, head, head}},
-                      .out = {1, {channels}, {head}}};
+    back().sequence.in_chunks = true;
+    back().sequence.hands_back = std::int64_t{sizes_.context} * 2 * channels;
+    back().sharing.columns = {.in = {3, {channels, channels, channels}, {head, head, head}},
+                              .out = {1, {channels}, {head}}};
     at({2, block, 0, Path::body, 3});
     body = linear(body, channels);
     at({2, block, 0});

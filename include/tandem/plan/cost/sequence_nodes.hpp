@@ -111,9 +111,9 @@ TANDEM_ONCE int SequenceNodes::layer(std::string_view name, std::initializer_lis
                : name == "Embedding"  ? LayerKind::embedding
                : name == "Vocabulary" ? LayerKind::vocabulary
                                       : LayerKind::other;
-  node.in_chunks = node.layer != LayerKind::other;
+  node.sequence.in_chunks = node.layer != LayerKind::other;
   if (node.layer == LayerKind::gelu_tanh || node.layer == LayerKind::dropout) {
-    node.columns = Columns::alike();
+    node.sharing.columns = Columns::alike();
   }
   node.first_parameter = static_cast<int>(parameter_.size());
   node.parameters = static_cast<int>(weights.size());

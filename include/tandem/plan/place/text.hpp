@@ -93,7 +93,7 @@ class PathTree {
         next = tree_.size();
         tree_[at].below.push_back(next);
         tree_.push_back({.path = path});
-        tree_.back().path.depth = i + 1;
+        tree_.back().path.depth = static_cast<std::int16_t>(i + 1);
       }
       at = next;
     }

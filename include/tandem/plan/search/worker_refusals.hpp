@@ -51,7 +51,7 @@ TANDEM_ONCE bool has_row_gradients(GraphView network) {
 
 TANDEM_ONCE bool carries_states(GraphView network) {
   for (int n = 0; n < network.nodes; ++n) {
-    if (network.node[n].carried.any()) {
+    if (network.node[n].sequence.carried.any()) {
       return true;
     }
   }

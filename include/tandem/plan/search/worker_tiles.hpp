@@ -78,7 +78,7 @@ TANDEM_ONCE bool has_windows(GraphView network) {
   for (int n = 0; n < network.nodes; ++n) {
     Node const& node = network.node[n];
     bool const images = node.in.rank == 3 && node.out.rank == 3;
-    if (images && node.neighbourhood.local &&
+    if (images && node.sharing.neighbourhood.local &&
         (is_convolution(node.layer) || node.layer == LayerKind::pool)) {
       return true;
     }
@@ -110,16 +110,17 @@ TANDEM_ONCE std::vector<WorkerStrategy> tile_strategies(int devices, int batch, 
 }
 
 TANDEM_ONCE int tile_peers(Node const& node, bool backward) {
-  bool const gathers = node.dealt == Dealt::gather;
-  if (node.dealt != Dealt::halo) {  // a whole image all have, so that one way is for nothing
-    return gathers == backward ? 0 : node.slices - 1;
+  Sharing const& sharing = node.sharing;
+  bool const gathers = sharing.dealt == Dealt::gather;
+  if (sharing.dealt != Dealt::halo) {  // a whole image all have, so that one way is for nothing
+    return gathers == backward ? 0 : sharing.slices - 1;
   }
   auto const sides = [](int tiles, int before, int after) {
     int const both = (before > 0 ? 1 : 0) + (after > 0 ? 1 : 0);
     return std::min(both, tiles - 1);
   };
-  return (sides(node.tiles.height, node.halo.top, node.halo.bottom) + 1) *
-             (sides(node.tiles.width, node.halo.left, node.halo.right) + 1) -
+  return (sides(sharing.tiles.height, sharing.halo.top, sharing.halo.bottom) + 1) *
+             (sides(sharing.tiles.width, sharing.halo.left, sharing.halo.right) + 1) -
          1;
 }
 

@@ -25,8 +25,8 @@ struct BufferSizes {
   // Of a root, which may be wider than what it is named after.
   [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
     Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    std::int64_t const wider = n.fusion.width > 0 ? n.fusion.width : 1;
+    std::int64_t const own = n.fusion.width > 0 ? n.out[0] : 1;
     return aligned(n.out.elements() / own * wider * batch * element_bytes);
   }
 };

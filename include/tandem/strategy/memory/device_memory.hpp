@@ -263,14 +263,14 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
   }
   for (int n = 0; n < graph.nodes; ++n) {
-    CarriedState const& own = graph.node[n].carried;
+    CarriedState const& own = graph.node[n].sequence.carried;
     memory.states +=
         2 * std::max(task.samples, task.batch) * own.bytes(task.master_bytes, task.scalar_bytes);
-    CarriedState const& next = graph.node[n].hands_on;
+    CarriedState const& next = graph.node[n].sequence.hands_on;
     if (task.chunks > 1) {
       std::int64_t const state = own.any() ? 0 : next.bytes(task.master_bytes, task.scalar_bytes);
       std::int64_t const gradient = next.bytes(task.master_bytes, task.master_bytes);
-      std::int64_t const rows = graph.node[n].hands_back * task.master_bytes;
+      std::int64_t const rows = graph.node[n].sequence.hands_back * task.master_bytes;
       memory.states +=
           detail::aligned(task.batch * state) + detail::aligned(task.batch * (gradient + rows));
     }

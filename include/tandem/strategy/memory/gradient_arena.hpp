@@ -104,7 +104,7 @@ class GradientPlanner {
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         Own& own = own_[graph_.source[e]];
         ++own.readers;
-        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
+        own.summands += node.needs_gradient && !node.fusion.merged ? 1 : 0;
       }
     }
   }
@@ -131,8 +131,8 @@ class GradientPlanner {
   constexpr void find_deaths() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
-      int death =
-          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      int death = task_.deferred ? std::numeric_limits<int>::max()
+                                 : time(node.fusion.merged ? node.fusion.home : n);
       if (passes_on(n)) {
         for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
           death = std::max(death, death_of_summand(graph_.source[e]));
@@ -171,9 +171,9 @@ class GradientPlanner {
     }
     if (arena_.outgoing[n] >= 0) {
       only = arena_.outgoing[n];
-    } else if (graph_.node[n].joined) {
+    } else if (graph_.node[n].fusion.joined) {
       own.alone = true;
-      only = arena_.edge[graph_.node[graph_.node[n].summed_by].first_edge];
+      only = arena_.edge[graph_.node[graph_.node[n].fusion.summed_by].first_edge];
     } else if (givers != 1) {
       own.alone = true;
       only = place(sizes_.bytes(n), n, own.death);
@@ -187,9 +187,9 @@ class GradientPlanner {
     bool const passes = passes_on(n);
     bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
     std::int64_t channel = 0;
-    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.fusion.merged; ++e) {
       int const source = graph_.source[e];
-      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
+      std::int64_t const offset = node.fusion.placed ? channel * task_.element_bytes : 0;
       channel += graph_.node[source].out[0];
       if (graph_.node[source].needs_gradient) {
         arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source, writer);
@@ -210,18 +210,19 @@ class GradientPlanner {
     if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
       return arena_.outgoing[source];
     }
-    if (node.joined && graph_.node[n].sums == source) {  // the norm writes the sum of both
+    bool const sums = graph_.node[n].fusion.sums == source;  // the norm writes the sum of both
+    if (node.fusion.joined && sums) {
       return place(sizes_.bytes(source), n, own_[source].death);
     }
-    int const leader = node.merged ? node.home : source;
-    if (graph_.node[leader].width == 0) {
+    int const leader = node.fusion.merged ? node.fusion.home : source;
+    if (graph_.node[leader].fusion.width == 0) {
       return place(sizes_.bytes(source), writer, death_of_summand(source));
     }
     std::int64_t& wide = own_[leader].wide;
     if (wide == GradientArena::none) {
       wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
     }
-    return wide + node.first_channel * task_.element_bytes;
+    return wide + node.fusion.first_channel * task_.element_bytes;
   }
 
   // Memory that is written when @p writer has its turn and read until time @p death.
@@ -238,7 +239,7 @@ class GradientPlanner {
   // The gradient of its output and those of its inputs are in the same memory.
   [[nodiscard]] constexpr bool passes_on(int n) const {
     Node const& node = graph_.node[n];
-    return node.passes_gradient() || node.view || node.placed ||
+    return node.passes_gradient() || node.view || node.fusion.placed ||
            (task_.in_place[n] && own_[n].alone);
   }
 

@@ -220,7 +220,7 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
       }
     }
     last_trained = n;
-    whole = node.merged && node.home < whole ? node.home : whole;
+    whole = node.fusion.merged && node.fusion.home < whole ? node.fusion.home : whole;
     // A norm has the bias of the convolution before it where a backend rewrites the graph so; then
     // slots are as large on all backends.
     if (in_slots && node.layer == LayerKind::batch_norm && node.edges == 1) {
@@ -229,7 +229,9 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
       bool const biased = is_convolution(before.layer) && before.parameters == 2;
       whole = biased && source < whole ? source : whole;
     }
-    whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
+    whole = in_slots && node.fusion.absorbs >= 0 && node.fusion.absorbs < whole
+                ? node.fusion.absorbs
+                : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
     bool const is_first =

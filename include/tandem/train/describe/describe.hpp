@@ -165,7 +165,7 @@ TANDEM_ONCE std::string spread_table(GraphView graph, int devices, int slices,
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
     if (node.kind != NodeKind::input) {
-      SpreadPair const pair = spread_rule(node.dealt).out;
+      SpreadPair const pair = spread_rule(node.sharing.dealt).out;
       add(to_string(node.path), std::string{node.name}, to_string(node.out), name(pair.value),
           name(pair.gradient), spread_volume(node));
     }
