@@ -234,8 +234,7 @@ class StageModel final : public StageInterface<typename Backend::Master> {
             .state = &state_,
             .time = portion.time,
             .lengths = portion.lengths,
-            .targets = portion.targets,
-            .row_scale = &state_.row_scale[0]};
+            .criterion = {.targets = portion.targets, .row_scale = &state_.row_scale[0]}};
   }
 
   Parts parts_;

@@ -184,7 +184,7 @@ class Op<test::Guess<Owner>, BasicHost<Portable, Precision>> {
       for (int v = 0; v < test::words; ++v) {
         sum += own[v] = std::exp(own[v] - most);
       }
-      std::int32_t const target = p.targets != nullptr ? p.targets[r] : -1;
+      std::int32_t const target = p.criterion.targets != nullptr ? p.criterion.targets[r] : -1;
       o.y[3 * r] = target < 0 ? T{0} : -std::log(own[target] / sum);
       o.y[3 * r + 1] = 0;
       o.y[3 * r + 2] = best == target ? T{1} : T{0};
@@ -201,7 +201,7 @@ class Op<test::Guess<Owner>, BasicHost<Portable, Precision>> {
         for (int v = 0; v < test::words; ++v) {
           sum += gradient[r * test::words + v] * o.parameter[0][v * in_[1] + c];
         }
-        o.dx[0][r * in_[1] + c] = sum * static_cast<T>(*p.row_scale);
+        o.dx[0][r * in_[1] + c] = sum * static_cast<T>(*p.criterion.row_scale);
       }
     }
   }
@@ -213,8 +213,8 @@ class Op<test::Guess<Owner>, BasicHost<Portable, Precision>> {
     for (std::int64_t r = 0; r < p.rows(in_); ++r) {
       for (int v = 0; v < test::words; ++v) {
         for (int c = 0; c < in_[1]; ++c) {
-          o.gradient[0][v * in_[1] + c] +=
-              gradient[r * test::words + v] * o.x[0][r * in_[1] + c] * static_cast<T>(*p.row_scale);
+          o.gradient[0][v * in_[1] + c] += gradient[r * test::words + v] * o.x[0][r * in_[1] + c] *
+                                           static_cast<T>(*p.criterion.row_scale);
         }
       }
     }

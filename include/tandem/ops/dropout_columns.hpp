@@ -23,15 +23,16 @@ TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup);
 template <class Device>
 DropoutColumns chunk_columns(DropoutColumns const& own, Shape const& shape, Pass<Device> const& p) {
   DropoutColumns columns = own.runs > 0 ? own : DropoutColumns::of_rows(detail::row_size(shape), 0);
-  columns.first_row = p.position;
+  columns.first_row = p.sequence.position;
   return columns;
 }
 
 /// Which rows of the batch a pass has.
 template <class Device>
 DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
-  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
-  return {p.first_dealt, p.rows(shape), of_sample};
+  std::int64_t const of_sample =
+      p.shard.sample_time > 0 ? p.shard.sample_time : shape.rows(1, p.time);
+  return {p.shard.first_row, p.rows(shape), of_sample};
 }
 
 }  // namespace tandem

@@ -61,8 +61,8 @@ struct OpNeeds {
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
   std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
   std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
-  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
-  /// alignment of what is in it.
+  /// Of one sample, handed from rows of time to later ones: see SequencePass::position. A multiple
+  /// of the alignment of what is in it.
   std::int64_t carried_bytes = 0;
   std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
 };
@@ -88,9 +88,9 @@ struct Operands {
   std::byte* packed = nullptr;
   /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
   std::byte* carry = nullptr;
-  /// Of a node with SequenceNode::carried, where Pass::position is -1, and of every node where
-  /// passes have chunks: where what its rows leave goes, laid out likewise. Training has two places,
-  /// since a pass may be computed again.
+  /// Of a node with SequenceNode::carried, where SequencePass::position is -1, and of every node
+  /// where passes have chunks: where what its rows leave goes, laid out likewise. Training has two
+  /// places, since a pass may be computed again.
   std::byte* carried_on = nullptr;
   /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
   /// samples, as the op lays it out.
@@ -98,6 +98,49 @@ struct Operands {
   /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
   /// between all before it, which are kept for the microbatch.
   std::int64_t apart = 0;
+};
+
+/// What a criterion reads and writes in a pass, all in the device's memory.
+struct CriterionPass {
+  std::int32_t const* targets = nullptr;  ///< one target a row, -1 for none; null: there are none
+  double const* row_scale = nullptr;      ///< the gradient of a row's loss
+  /// For a loss op whose `scale` the host cannot know: what its gradient is multiplied by besides;
+  /// null: nothing. On Host `scale` has it, and row_scale has it everywhere.
+  float const* loss_scale = nullptr;
+  float* scores = nullptr;  ///< instead of losses, the logits (limit) of the last row
+};
+
+/// Which rows of sequences a pass has, where these come in pieces.
+struct SequencePass {
+  /// How many of their rows came before. An op that looks at other rows reads them in
+  /// Operands::carry and adds these. -1: whole. Of a network of two inputs only the second
+  /// comes in pieces: the first, whole, with the piece of position 0.
+  int position = -1;
+  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
+  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
+  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
+  /// first, in Operands::carry_gradient the gradient of what they have begun with.
+  int rows_in_all = 0;
+  /// For an attention to the other input, on Host: (samples, longest), where it writes how much of
+  /// each row it has taken so far; null: it need not.
+  float* coverage = nullptr;
+
+  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+};
+
+/// Which rows a rank has of all samples' rows, where it has a part of them, which an op sees as one
+/// sample's.
+struct ShardPass {
+  int sample_time = 0;         ///< rows of a sample; 0 where the rank has all rows
+  std::int64_t first_row = 0;  ///< which row of all samples the rank's first is
+};
+
+/// Times of samples whose clock is not the op's, where a network has two inputs.
+struct OtherClock {
+  int time = 0;                           ///< as Pass::time
+  std::int32_t const* lengths = nullptr;  ///< as Pass::lengths
 };
 
 /// What a pass over one microbatch may depend on.
@@ -114,53 +157,23 @@ struct Pass {
   /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
   /// finite numbers that no result may depend on.
   std::int32_t const* lengths = nullptr;
-  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
-  std::int32_t const* targets = nullptr;
-  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
-  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
-  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
-  float const* loss_scale = nullptr;
-  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
-  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
-  /// the second comes in pieces: the first, whole, with the piece of position 0.
-  int position = -1;
-  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
-  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
-  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
-  /// first, in Operands::carry_gradient the gradient of what they have begun with.
-  int rows_in_all = 0;
-  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
-  /// row.
-  float* scores = nullptr;
-  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
-  /// where it writes how much of each row it has taken so far; null: it need not.
-  float* coverage = nullptr;
+  CriterionPass criterion{};
+  SequencePass sequence{};
+  ShardPass shard{};
+  OtherClock other_clock{};
 
-  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
   /// Whether no chunk comes behind this one.
   [[nodiscard]] constexpr bool is_last_chunk() const {
-    return !is_chunk() || position + time == rows_in_all;
+    return !sequence.is_chunk() || sequence.position + time == sequence.rows_in_all;
   }
-
-  /// Position in time of the first row.
-  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
-
-  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
-  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
-  int dealt_time = 0;
-  std::int64_t first_dealt = 0;
-
-  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
-  std::int32_t const* other_lengths = nullptr;
 
   /// The same pass for an op whose first input is of clock @p clock.
   [[nodiscard]] constexpr Pass on_clock(int clock) const {
     Pass other = *this;
     if (clock != 0) {
-      other.time = other_time;
-      other.lengths = other_lengths;
-      other.other_time = time;
-      other.other_lengths = lengths;
+      other.time = other_clock.time;
+      other.lengths = other_clock.lengths;
+      other.other_clock = {time, lengths};
     }
     return other;
   }
@@ -168,7 +181,7 @@ struct Pass {
   /// The same pass for an op whose rows are all there, whatever comes in pieces.
   [[nodiscard]] constexpr Pass whole() const {
     Pass other = *this;
-    other.position = -1;
+    other.sequence.position = -1;
     return other;
   }
 
@@ -179,8 +192,7 @@ struct Pass {
     other.batch = batch > 0 ? 1 : 0;
     other.time = static_cast<int>(rows.each());
     other.lengths = nullptr;
-    other.dealt_time = time;
-    other.first_dealt = rows.first();
+    other.shard = {time, rows.first()};
     return other;
   }
 

@@ -233,7 +233,8 @@ void check_loss(Shape output, std::vector<Target> const& targets, int batch) {
   device.scratch = reinterpret_cast<std::byte*>(host_scratch.data());
   double expected = 0;
   std::vector<double> gradient(y.size());
-  Pass<host::Device> const on_host{.device = device, .batch = batch, .row_scale = &scale};
+  Pass<host::Device> const on_host{
+      .device = device, .batch = batch, .criterion = {.row_scale = &scale}};
   host_op.forward(on_host, y.data(), targets.data(), &expected);
   host_op.gradient(on_host, y.data(), targets.data(), scale, gradient.data());
 
@@ -247,7 +248,7 @@ void check_loss(Shape output, std::vector<Target> const& targets, int batch) {
   DeviceArray<double> const dy{gpu(), batch * output.elements()};
   DeviceArray<double> const row_scale{gpu(), std::vector<double>{scale}};
   Pass<cuda::RankDevice> const on_cuda{
-      .device = gpu(), .batch = batch, .row_scale = row_scale.data()};
+      .device = gpu(), .batch = batch, .criterion = {.row_scale = row_scale.data()}};
   op.forward(on_cuda, in.data(), t.data(), loss.data());
   op.gradient(on_cuda, in.data(), t.data(), scale, dy.data());
   CHECK(std::abs(loss.host()[0] - expected) <= 1e-14 * batch * (1 + std::abs(expected)));

@@ -513,7 +513,7 @@ TEST_CASE("attention by cuDNN: layers of one shape share engines; pieces are the
   CHECK(plans.find(library, task, -1) == nullptr);
   cuda::CuDnnAttentionOp<Bf16> op{setup_of(2), gpu(), shape};
   Pass<cuda::RankDevice> pass = pass_of({shape, 1, 3, {}}, nullptr);
-  pass.position = 4;
+  pass.sequence.position = 4;
   CHECK_THROWS_WITH_AS(op.forward({}, pass), doctest::Contains("make it Causal"), ContractError);
 }
 

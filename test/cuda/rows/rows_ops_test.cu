@@ -157,15 +157,15 @@ Results on_host(Case const& c) {
   StepState const state{.seed = 77, .step = 2};
   auto const lengths = lengths_of(c);
   auto const targets = targets_of(c);
-  Pass<host::Device> const pass{.device = device,
-                                .batch = c.batch,
-                                .first_sample = 4,
-                                .state = &state,
-                                .accumulate = c.accumulate,
-                                .time = c.time,
-                                .lengths = c.lengths ? lengths.data() : nullptr,
-                                .targets = c.targets > 0 ? targets.data() : nullptr,
-                                .row_scale = &row_scale};
+  Pass<host::Device> const pass{
+      .device = device,
+      .batch = c.batch,
+      .first_sample = 4,
+      .state = &state,
+      .accumulate = c.accumulate,
+      .time = c.time,
+      .lengths = c.lengths ? lengths.data() : nullptr,
+      .criterion = {.targets = c.targets > 0 ? targets.data() : nullptr, .row_scale = &row_scale}};
   auto const x = widened(values<T>(pass.elements(c.in), 1));
   auto const other = widened(values<T>(pass.elements(c.in), 2));
   auto const dy = widened(values<T>(pass.elements(setup.node.out), 3));
@@ -218,15 +218,16 @@ Results on_cuda(Case const& c) {
   DeviceArray<std::int32_t> const lengths{gpu(), lengths_of(c)};
   DeviceArray<std::int32_t> const targets{gpu(), targets_of(c)};
   DeviceArray<double> const scale{gpu(), std::vector<double>{row_scale}};
-  Pass<cuda::RankDevice> const pass{.device = gpu(),
-                                    .batch = c.batch,
-                                    .first_sample = 4,
-                                    .state = state.data(),
-                                    .accumulate = c.accumulate,
-                                    .time = c.time,
-                                    .lengths = c.lengths ? lengths.data() : nullptr,
-                                    .targets = c.targets > 0 ? targets.data() : nullptr,
-                                    .row_scale = scale.data()};
+  Pass<cuda::RankDevice> const pass{
+      .device = gpu(),
+      .batch = c.batch,
+      .first_sample = 4,
+      .state = state.data(),
+      .accumulate = c.accumulate,
+      .time = c.time,
+      .lengths = c.lengths ? lengths.data() : nullptr,
+      .criterion = {.targets = c.targets > 0 ? targets.data() : nullptr,
+                    .row_scale = scale.data()}};
   DeviceArray<T> const x{gpu(), values<T>(pass.elements(c.in), 1)};
   DeviceArray<T> const other{gpu(), values<T>(pass.elements(c.in), 2)};
   DeviceArray<T> const dy{gpu(), values<T>(pass.elements(setup.node.out), 3)};
@@ -443,8 +444,8 @@ TEST_CASE("pieces of a sequence: positions go on, Vocabulary gives the last row'
                                     .batch = 1,
                                     .training = false,
                                     .time = time,
-                                    .position = 4,
-                                    .scores = scores.data()};
+                                    .criterion = {.scores = scores.data()},
+                                    .sequence = {.position = 4}};
   Op<Positions<>, OnCuda> positions{setup_of<Positions<>>(c, inputs), gpu()};
   positions.forward(o, pass);
   auto const sum = y.host();

@@ -89,7 +89,7 @@ template <class O, class Operand, class P>
 void sequence_passes(O& op, Operand const& o, P pass, SequenceCase const& c) {
   pass.batch = c.batch;
   pass.time = c.time;
-  pass.other_time = c.other_time;
+  pass.other_clock.time = c.other_time;
   pass.accumulate = c.accumulate;
   pass.training = c.training;
   op.forward(o, pass);
@@ -134,20 +134,21 @@ OpResults op_on_host(SequenceCase const& c) {
     r.dx[i].resize(x[i].size());
     dx[i] = c.wants[i] ? r.dx[i].data() : nullptr;
   }
-  sequence_passes(op,
-                  Operands<double>{.x = xs,
-                                   .y = r.y.data(),
-                                   .dy = dy.data(),
-                                   .dx = dx,
-                                   .parameter = at.data(),
-                                   .weight = at.data(),
-                                   .gradient = gradient_at.data(),
-                                   .saved = reinterpret_cast<std::byte*>(saved.data())},
-                  Pass<host::Device>{
-                      .device = device,
-                      .lengths = c.lengths.empty() ? nullptr : c.lengths.data(),
-                      .other_lengths = c.other_lengths.empty() ? nullptr : c.other_lengths.data()},
-                  c);
+  sequence_passes(
+      op,
+      Operands<double>{.x = xs,
+                       .y = r.y.data(),
+                       .dy = dy.data(),
+                       .dx = dx,
+                       .parameter = at.data(),
+                       .weight = at.data(),
+                       .gradient = gradient_at.data(),
+                       .saved = reinterpret_cast<std::byte*>(saved.data())},
+      Pass<host::Device>{
+          .device = device,
+          .lengths = c.lengths.empty() ? nullptr : c.lengths.data(),
+          .other_clock = {.lengths = c.other_lengths.empty() ? nullptr : c.other_lengths.data()}},
+      c);
   return r;
 }
 
@@ -211,7 +212,7 @@ OpResults op_on_cuda(SequenceCase const& c) {
   Pass<cuda::RankDevice> pass{
       .device = gpu(),
       .lengths = c.lengths.empty() ? nullptr : lengths.data(),
-      .other_lengths = c.other_lengths.empty() ? nullptr : other_lengths.data()};
+      .other_clock = {.lengths = c.other_lengths.empty() ? nullptr : other_lengths.data()}};
   OpResults r;
   if (c.pieces.empty()) {
     sequence_passes(op, o, pass, c);
@@ -222,11 +223,11 @@ OpResults op_on_cuda(SequenceCase const& c) {
     std::int64_t const out = setup.node.out[1];
     auto const all = numbers<T>(c.elements(0), 1);
     SequenceCase part = c;
-    pass.position = 0;
+    pass.sequence.position = 0;
     for (int const rows : c.pieces) {
       std::vector<T> some;
       for (int b = 0; b < c.batch; ++b) {
-        auto const from = all.begin() + (b * c.time + pass.position) * in;
+        auto const from = all.begin() + (b * c.time + pass.sequence.position) * in;
         some.insert(some.end(), from, from + rows * in);
       }
       DeviceArray<T> const x_part{gpu(), some};
@@ -238,9 +239,9 @@ OpResults op_on_cuda(SequenceCase const& c) {
       auto const given = in_double(y_part.host());
       for (int b = 0; b < c.batch; ++b) {
         std::copy_n(given.begin() + b * rows * out, rows * out,
-                    r.y.begin() + (b * c.time + pass.position) * out);
+                    r.y.begin() + (b * c.time + pass.sequence.position) * out);
       }
-      pass.position += rows;
+      pass.sequence.position += rows;
     }
   }
   for (int i = 0; i < 2; ++i) {

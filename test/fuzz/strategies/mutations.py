@@ -92,7 +92,7 @@ MUTATIONS = {
     "gradients_of_rows_apart": (  # of norms on a rank's rows
         "engine/rank/rank_core.hpp", "    if (partials) {\n      partials->add(", "    if (false) {\n      partials->add("),
     "mask_of_first_rows": (  # each rank drops as the first does
-        "ops/dropout_columns.hpp", "return {p.first_dealt, p.rows(shape), of_sample};",
+        "ops/dropout_columns.hpp", "return {p.shard.first_row, p.rows(shape), of_sample};",
         "return {0, p.rows(shape), of_sample};"),
     "dropout_of_shard": (  # samples counted from the replica's first, not from the batch's
         "engine/rank/step_slot.hpp", ".first_sample = own.first,",
@@ -173,7 +173,7 @@ MUTATIONS = {
     "padding_pooled": (
         "kernels/functors/time_pool.hpp", "return lengths != nullptr ? lengths[sample] : time;", "return time;"),
     "carried_over_first": (  # keys of the rows before are lost
-        "ops/host/attention.hpp", "p.position + static_cast<int>(row - first * p.time)",
+        "ops/host/attention.hpp", "p.sequence.position + static_cast<int>(row - first * p.time)",
         "static_cast<int>(row - first * p.time)"),
     "position_not_loaded": (  # the steps of a checkpoint count anew
         "train/trainer_core.hpp", "  options_.seed = static_cast<std::uint64_t>(position_.seed);\n",

@@ -68,7 +68,7 @@ void loss_agrees(Shape shape) {
   double expected = 0;
   std::vector<float> expected_dy(x.size());
   Pass<host::Device> const reference_pass{
-      .device = reference, .batch = samples, .row_scale = &scale};
+      .device = reference, .batch = samples, .criterion = {.row_scale = &scale}};
   portable.forward(reference_pass, x.data(), targets.data(), &expected);
   portable.gradient(reference_pass, x.data(), targets.data(), scale, expected_dy.data());
 
@@ -80,7 +80,8 @@ void loss_agrees(Shape shape) {
     y.set(x);
     auto dy = test::stored<T>(samples, shape);
     double loss = -1;
-    Pass<host::Device> const pass{.device = device, .batch = samples, .row_scale = &scale};
+    Pass<host::Device> const pass{
+        .device = device, .batch = samples, .criterion = {.row_scale = &scale}};
     op.forward(pass, y.data(), targets.data(), &loss);
     op.gradient(pass, y.data(), targets.data(), scale, dy.data());
     CHECK(loss == expected);

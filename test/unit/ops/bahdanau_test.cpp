@@ -85,8 +85,7 @@ struct Setting {
             .batch = batch,
             .accumulate = accumulate,
             .time = q,
-            .other_time = k,
-            .other_lengths = lengths.data()};
+            .other_clock = {k, lengths.data()}};
   }
   template <class F>
   void with(F const& f) {
@@ -191,10 +190,10 @@ TEST_CASE("rows that come one by one, after the keys came with the first, give t
     Pass<host::Device> pass = s.pass();
     pass.training = false;
     pass.time = 1;
-    pass.position = t;
-    pass.coverage = coverage.data();
-    pass.other_time = t == 0 ? s.k : 0;
-    pass.other_lengths = t == 0 ? s.lengths.data() : nullptr;
+    pass.sequence.position = t;
+    pass.sequence.coverage = coverage.data();
+    pass.other_clock.time = t == 0 ? s.k : 0;
+    pass.other_clock.lengths = t == 0 ? s.lengths.data() : nullptr;
     s.with([&](Operands<double> o) {
       double const* const values[] = {row.data(), t == 0 ? s.x[1].data() : nullptr};
       o.x = values;

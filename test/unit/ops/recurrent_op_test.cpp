@@ -290,13 +290,15 @@ void pieces_are_the_whole() {
   Numbers y(whole.size());
   for (int done = 0, count = 4; done < 7; done += count, count = 1) {
     double const* const x = c.x.data() + done * rows[1];
-    op.forward(
-        Operands<double>{.x = &x,
-                         .y = y.data() + done * L::output(rows)[1],
-                         .parameter = parameter.data(),
-                         .carry = carry.data()},
-        Pass<host::Device>{
-            .device = device, .batch = 1, .training = false, .time = count, .position = done});
+    op.forward(Operands<double>{.x = &x,
+                                .y = y.data() + done * L::output(rows)[1],
+                                .parameter = parameter.data(),
+                                .carry = carry.data()},
+               Pass<host::Device>{.device = device,
+                                  .batch = 1,
+                                  .training = false,
+                                  .time = count,
+                                  .sequence = {.position = done}});
   }
   CHECK(test::within(y, whole, test::constant(y.size(), 1e-14)));
 }

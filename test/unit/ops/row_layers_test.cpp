@@ -82,7 +82,7 @@ std::vector<double> outputs(Shape in, int batch, int time, std::vector<double> c
                                 .first_sample = 4,
                                 .state = &state,
                                 .time = time,
-                                .position = position});
+                                .sequence = {.position = position}});
   return y;
 }
 

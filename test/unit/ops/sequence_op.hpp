@@ -141,15 +141,16 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
                          .packed = packed.data(),
                          .carry = task.carry,
                          .carried_on = task.carried_on};
-  Pass<host::Device> pass{.device = device,
-                          .batch = task.batch,
-                          .first_sample = task.first_sample,
-                          .state = &state,
-                          .training = task.training,
-                          .time = task.time,
-                          .lengths = task.lengths.empty() ? nullptr : task.lengths.data(),
-                          .targets = task.targets.empty() ? nullptr : task.targets.data(),
-                          .row_scale = &task.row_scale};
+  Pass<host::Device> pass{
+      .device = device,
+      .batch = task.batch,
+      .first_sample = task.first_sample,
+      .state = &state,
+      .training = task.training,
+      .time = task.time,
+      .lengths = task.lengths.empty() ? nullptr : task.lengths.data(),
+      .criterion = {.targets = task.targets.empty() ? nullptr : task.targets.data(),
+                    .row_scale = &task.row_scale}};
   if constexpr (requires { op.pack(o, device); }) {
     op.pack(o, device);
   }

@@ -97,7 +97,7 @@ class MicrobatchPasses {
     if (stage.has_input && parts.tables.reads_two) {
       parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
     }
-    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    bool const generates = pass.sequence.position >= 0 && !pass.sequence.is_chunk();
     if (generates) {
       parts.memory.carry(t, sample);
     }
@@ -108,7 +108,7 @@ class MicrobatchPasses {
     }
     if (parts.chunks) {
       parts.chunks->point(
-          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+          stage.id, pass.sequence.position == 0, [&](int n, int before) -> auto& {
             return parts.memory.operands(t - before, n);
           });
     }
@@ -122,8 +122,8 @@ class MicrobatchPasses {
                                              BackwardPart part, Microbatch const& own,
                                              PassType const& pass) {
     if (parts.chunks) {
-      parts.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
-                            pass.position + pass.time, pass.rows_in_all);
+      parts.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.sequence.position,
+                            pass.sequence.position + pass.time, pass.sequence.rows_in_all);
     }
     if (part != BackwardPart::weight_gradient && own.size > 0) {
       parts.await_links(ActionKind::backward, stage.id, true, own.chunk);

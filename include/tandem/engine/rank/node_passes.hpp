@@ -287,7 +287,7 @@ class NodePasses {
     if constexpr (Host::has_branches) {
       host.branches.begin_forward(host.device, n);
     }
-    if (step.of_source && pass.position > 0) {
+    if (step.of_source && pass.sequence.position > 0) {
       return;  // what came with the first row still holds
     }
     if (step.op != nullptr && !is_idle(step, pass)) {

@@ -160,12 +160,12 @@ struct StepSlot : SlotState {
         .accumulate = own.adds,
         .time = own.time.of[0],
         .lengths = feed.lengths(own),
-        .position = own.position >= 0 ? own.position : key.position,
-        .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
-        .other_time = own.time.of[1],
-        .other_lengths = feed.second_lengths(own)};
+        .sequence = {.position = own.position >= 0 ? own.position : key.position,
+                     .rows_in_all =
+                         own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0},
+        .other_clock = {own.time.of[1], feed.second_lengths(own)}};
     if constexpr (requires { feed.coverage(own); }) {
-      pass.coverage = feed.coverage(own);
+      pass.sequence.coverage = feed.coverage(own);
     }
     if (program.tables.has_result) {
       set_criterion(pass, own);
@@ -177,15 +177,15 @@ struct StepSlot : SlotState {
     bool const is_scaled = key.training && scaled != nullptr;
     if (weighs_targets) {
       int const copy = microbatches.copy_of(own);
-      pass.row_scale = is_scaled ? &scaled->row_scale[copy] : &state->row_scale[copy];
+      pass.criterion.row_scale = is_scaled ? &scaled->row_scale[copy] : &state->row_scale[copy];
     }
     if constexpr (!host_knows_scale) {
-      pass.loss_scale = is_scaled ? &scaled->now.scale : nullptr;
+      pass.criterion.loss_scale = is_scaled ? &scaled->now.scale : nullptr;
     }
     if constexpr (std::is_same_v<Target, std::int32_t>) {  // as those of a criterion's rows are
       if (result_node().criterion) {
-        pass.targets = key.targets ? feed.targets(own) : nullptr;
-        pass.scores = feed.scores(own);
+        pass.criterion.targets = key.targets ? feed.targets(own) : nullptr;
+        pass.criterion.scores = feed.scores(own);
       }
     }
   }

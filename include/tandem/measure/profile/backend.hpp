@@ -75,8 +75,7 @@ Pass<host::Device> host_pass(Pass<Device> const& p) {
           .accumulate = p.accumulate,
           .time = p.time,
           .lengths = p.lengths,
-          .targets = p.targets,
-          .row_scale = p.row_scale};
+          .criterion = {.targets = p.criterion.targets, .row_scale = p.criterion.row_scale}};
 }
 
 }  // namespace detail

@@ -66,7 +66,7 @@ class DropoutOp {
  private:
   void drop(Pass<RankDevice> const& p, float rate, T const* from, T* to) const {
     Stream const& stream = p.device.compute;
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       drop_columns(stream, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p), source(p),
                    rate, from, to);
     } else if (columns_.runs > 0 && shape_.rank != 3) {

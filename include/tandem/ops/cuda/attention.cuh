@@ -72,11 +72,12 @@ class AttentionOp {
                        p.device.scratch);
       return;
     }
-    if (p.position >= 0) {
+    if (p.sequence.position >= 0) {
       expects(o.carry != nullptr && p.batch == 1,
               "generate(prompt): an Attention that is not Causal looks at tokens that are not "
               "written yet; make it Causal");
-      step_.forward(p.device.compute, p.position, p.time, o.x[0], o.carry, o.y, p.device.scratch);
+      step_.forward(p.device.compute, p.sequence.position, p.time, o.x[0], o.carry, o.y,
+                    p.device.scratch);
       return;
     }
     kernels_->forward(p.device.compute, rows(p), mask, operands(o, p), p.device.scratch);
@@ -95,7 +96,7 @@ class AttentionOp {
   static AttentionRows rows(Pass<RankDevice> const& p) { return {p.batch, p.time, p.lengths}; }
   static AttentionTimeChunk<ComputeType<T>> chunk(Operands<T, P> const& o,
                                                   Pass<RankDevice> const& p) {
-    return {p.first_row(), o.apart, p.is_last_chunk(),
+    return {p.sequence.first_row(), o.apart, p.is_last_chunk(),
             reinterpret_cast<ComputeType<T>*>(o.carry_gradient)};
   }
 

@@ -63,7 +63,7 @@ class CuDnnAttentionOp {
   /// @throws ContractError  as AttentionOp::forward
   void forward(Operands<T, float> const& o, Pass<RankDevice> const& p) {
     AttentionTask const all = task(AttentionPass::forward, p.batch, p);
-    detail::Engine const* const engine = p.position < 0 ? find(all) : nullptr;
+    detail::Engine const* const engine = p.sequence.position < 0 ? find(all) : nullptr;
     if (engine == nullptr) {
       products_.forward(o, p);
       return;

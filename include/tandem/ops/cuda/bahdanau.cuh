@@ -177,8 +177,8 @@ class BahdanauOp {
   }
   // The second input may be of the other clock.
   [[nodiscard]] AdditiveRows rows(Pass<RankDevice> const& p) const {
-    AdditiveRows rows = rows_of(p.batch, p.time, alike_ ? p.time : p.other_time);
-    rows.lengths = alike_ ? p.lengths : p.other_lengths;
+    AdditiveRows rows = rows_of(p.batch, p.time, alike_ ? p.time : p.other_clock.time);
+    rows.lengths = alike_ ? p.lengths : p.other_clock.lengths;
     return rows;
   }
   static AdditiveTerms<P> terms(Operands<T, P> const& o, Saved const& s) {

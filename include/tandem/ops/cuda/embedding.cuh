@@ -92,19 +92,20 @@ class PositionsOp {
   [[nodiscard]] OpNeeds needs() const { return {.scratch_bytes = scratch_}; }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    P const* const table = o.parameter[0] + std::int64_t{p.first_row()} * shape_[1];
+    P const* const table = o.parameter[0] + std::int64_t{p.sequence.first_row()} * shape_[1];
     positions_forward(p.device.compute, o.x[0], table, p.batch, elements(p), o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     copy(p.device.compute, o.dy, o.dx[0], p.elements(shape_));
   }
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    std::int64_t const first = std::int64_t{p.first_row()} * shape_[1];
-    if (p.is_chunk() && !p.accumulate) {
+    std::int64_t const first = std::int64_t{p.sequence.first_row()} * shape_[1];
+    if (p.sequence.is_chunk() && !p.accumulate) {
       fill(p.device.compute, o.gradient[0], longest_, P{0});
     }
     positions_gradient(p.device.compute, o.dy, p.batch, elements(p), longest_ - first,
-                       o.gradient[0] + first, p.accumulate || p.is_chunk(), p.device.scratch);
+                       o.gradient[0] + first, p.accumulate || p.sequence.is_chunk(),
+                       p.device.scratch);
   }
 
  private:
@@ -143,7 +144,7 @@ class RotaryPositionsOp {
 
   void turn(Pass<RankDevice> const& p, T const* x, bool backwards, T* y) const {
     Table const table = Table::at(p.device.scratch, p.time, heads_.size);
-    rotary_table(p.device.compute, p.time, heads_.size, base_, table, p.first_row());
+    rotary_table(p.device.compute, p.time, heads_.size, base_, table, p.sequence.first_row());
     rotate(p.device.compute, p.batch, p.time, heads_, x, table, backwards, y);
   }
 

@@ -67,7 +67,7 @@ class NormOp {
     return {{&p.state->seed, &p.state->step, layer_, static_cast<std::uint32_t>(p.first_sample)},
             rate_,
             dropout_rows(shape_, p),
-            p.first_row()};
+            p.sequence.first_row()};
   }
   [[nodiscard]] RowNormSaved<P> saved(Operands<T, P> const& o) const {
     return RowNormSaved<P>::at(Kind, o.saved, rows_);

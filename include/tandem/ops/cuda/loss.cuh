@@ -36,8 +36,9 @@ inline int classes_of(Shape output) {
 }  // namespace cuda
 
 /// A loss op writes the sum of the losses of a microbatch, in double; gradient multiplies by
-/// @p scale, which the engine sets to 1 / global batch, and by *Pass::loss_scale, if there is one.
-/// Where the mean is not over all samples, Pass::row_scale, in device memory, takes their place.
+/// @p scale, which the engine sets to 1 / global batch, and by *CriterionPass::loss_scale, if there
+/// is one. Where the mean is not over all samples, CriterionPass::row_scale, in device memory,
+/// takes their place.
 template <CrossEntropy L, class Kernels, class Precision>
 class LossOp<L, BasicCuda<Kernels, Precision>> {
   using T = typename Precision::Scalar;
@@ -65,11 +66,12 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
                 double scale, T* dy) const {
     if constexpr (L::plain) {
       cuda::softmax_cross_entropy_gradient(p.device.compute, output, targets, p.batch, classes_,
-                                           L::smoothing, scale, dy, p.loss_scale);
+                                           L::smoothing, scale, dy, p.criterion.loss_scale);
     } else {
-      cuda::class_targets_gradient(
-          p.device.compute, output, ClassTargetsOf<L>{targets, classes_}, p.batch, classes_, scale,
-          WeighsTargets<L> ? p.row_scale : nullptr, dy, WeighsTargets<L> ? nullptr : p.loss_scale);
+      cuda::class_targets_gradient(p.device.compute, output, ClassTargetsOf<L>{targets, classes_},
+                                   p.batch, classes_, scale,
+                                   WeighsTargets<L> ? p.criterion.row_scale : nullptr, dy,
+                                   WeighsTargets<L> ? nullptr : p.criterion.loss_scale);
     }
   }
 
@@ -99,7 +101,8 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
   void gradient(Pass<cuda::RankDevice> const& p, T const* output, float const* targets,
                 double scale, T* dy) const {
     cuda::element_loss_gradient<L>(p.device.compute, output, targets, order_, p.batch * elements_,
-                                   scale / static_cast<double>(elements_), dy, p.loss_scale);
+                                   scale / static_cast<double>(elements_), dy,
+                                   p.criterion.loss_scale);
   }
 
  private:
@@ -108,7 +111,7 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
   std::int64_t scratch_;
 };
 
-/// The sum of the rows' losses; a criterion gives the gradient itself, by Pass::row_scale.
+/// The sum of the rows' losses; a criterion gives the gradient itself, by CriterionPass::row_scale.
 template <class L, class Kernels, class Precision>
   requires is_of_criterion<L>
 class LossOp<L, BasicCuda<Kernels, Precision>> {

@@ -101,7 +101,7 @@ class LossOp<L, BasicCuda<Kernels, Precision>> {
         p.device.scratch + cuda::own_value_bytes(batch_) + order_.bytes(batch_);
     P* const written = order_.writable(dy, memory);
     cuda::own_gradient<L>(p.device.compute, outputs(p, output), targets, p.batch, outputs_,
-                          targets_, scale, written, p.loss_scale);
+                          targets_, scale, written, p.criterion.loss_scale);
     order_.write(p.device.compute, p.batch, written, dy);
   }
 

@@ -69,7 +69,7 @@ class RecurrentOp {
 
   /// @throws ContractError  the sequence comes in pieces, and is read from both ends
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    expects(p.position < 0 || shape_.directions == 1,
+    expects(p.sequence.position < 0 || shape_.directions == 1,
             "generate(prompt): a Bidirectional layer looks at tokens that are not written yet; "
             "leave Bidirectional out");
     for (int d = 0; d < shape_.directions && p.batch * p.time > 0; ++d) {
@@ -178,10 +178,10 @@ class RecurrentOp {
   /// Of an evaluation: one place, where each row finds it and leaves its own.
   [[nodiscard]] State one_place(Operands<T, P> const& o, Pass<RankDevice> const& p,
                                 RecurrentWork<T> const& work) const {
-    if (p.position < 0 || p.is_chunk()) {
+    if (p.sequence.position < 0 || p.sequence.is_chunk()) {
       return {{work.c, shape_.hidden}, {work.h, shape_.handed}, false};
     }
-    return carried(o.carry, p.position > 0);
+    return carried(o.carry, p.sequence.position > 0);
   }
   [[nodiscard]] State carried(std::byte* at, bool is) const {
     StateRows<Real> const c{reinterpret_cast<Real*>(at),
@@ -192,14 +192,16 @@ class RecurrentOp {
             is};
   }
   [[nodiscard]] bool lives_on(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    return lives_on_ && (p.position < 0 || p.is_chunk()) && o.carry != nullptr;
+    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) && o.carry != nullptr;
   }
   /// Whether a chunk is behind the first.
-  static bool is_later(Pass<RankDevice> const& p) { return p.is_chunk() && p.position > 0; }
+  static bool is_later(Pass<RankDevice> const& p) {
+    return p.sequence.is_chunk() && p.sequence.position > 0;
+  }
   /// Where row @p t leaves the states of samples that it may be the last row of.
   [[nodiscard]] State left_by(Operands<T, P> const& o, Pass<RankDevice> const& p,
                               std::int64_t t) const {
-    bool const leaves = p.is_chunk() || lives_on(o, p);
+    bool const leaves = p.sequence.is_chunk() || lives_on(o, p);
     return leaves && (p.lengths != nullptr || t + 1 == p.time) ? carried(o.carried_on, true)
                                                                : State{};
   }
@@ -305,7 +307,7 @@ class RecurrentOp {
     Memory const own = memory(o.saved, p, d);
     auto& products = products_.of_row(products_.trained(p.batch, p.time));
     Order const order{d, p.time};
-    if (p.is_chunk()) {  // from the next chunk, and to the one before
+    if (p.sequence.is_chunk()) {  // from the next chunk, and to the one before
       work.dh = reinterpret_cast<Real*>(o.carry_gradient);
       work.c = work.dh + p.batch * shape_.handed;
     }

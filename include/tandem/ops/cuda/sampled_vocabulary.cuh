@@ -101,7 +101,8 @@ class SampledLinear {
 
     SampleView const sample = draw(p, own);
     std::int64_t const tokens = sampled_ + rows;
-    each(stream, tokens, SampledTokens{sample.word, sampled_, p.targets, vocabulary_, own.columns});
+    each(stream, tokens,
+         SampledTokens{sample.word, sampled_, p.criterion.targets, vocabulary_, own.columns});
     TokenRuns runs{};
     if (!by_rows_) {
       runs = token_runs(stream, own.columns, static_cast<std::int32_t>(tokens),
@@ -163,7 +164,7 @@ class SampledLinear {
   }
   [[nodiscard]] SampledRows<T, P> rows_of(Operands<T, P> const& o,
                                           Pass<RankDevice> const& p) const {
-    return {p.batch, channels_, width_, o.x[0], o.weight[0], bias(o), p.targets};
+    return {p.batch, channels_, width_, o.x[0], o.weight[0], bias(o), p.criterion.targets};
   }
   [[nodiscard]] SampleView draw(Pass<RankDevice> const& p, Work const& own) const {
     return draws_.draw(p.device.compute, &p.state->seed, &p.state->step, layer_, own.sample);
@@ -219,7 +220,7 @@ class SampledVocabularyOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    if (p.training && p.scores == nullptr) {
+    if (p.training && p.criterion.scores == nullptr) {
       sampled_.forward(o, p);
     } else {
       whole_.forward(o, p);

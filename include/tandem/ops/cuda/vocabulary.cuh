@@ -21,8 +21,8 @@ namespace tandem {
 namespace cuda {
 
 /// Any Vocabulary of a precision: logits of rows as Linear's op makes them, their gradient in their
-/// place, and what that op makes of it. The gradient is Pass::row_scale times that of a row's loss;
-/// dy is not read.
+/// place, and what that op makes of it. The gradient is CriterionPass::row_scale times that of a
+/// row's loss; dy is not read.
 ///
 /// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient;
 /// weights' gradients add chunk by chunk. A chunk has a multiple of 8 rows, so that all chunks
@@ -47,7 +47,7 @@ class VocabularyOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       score(o, p);
       return;
     }
@@ -137,7 +137,7 @@ class VocabularyOp {
     Pass<RankDevice> some = p;
     some.batch = static_cast<int>(count);
     some.lengths = nullptr;
-    some.targets = p.targets != nullptr ? p.targets + first : nullptr;
+    some.criterion.targets = p.criterion.targets != nullptr ? p.criterion.targets + first : nullptr;
     f(first, part, some);
   }
 
@@ -166,12 +166,12 @@ class VocabularyOp {
  private:
   void make_rows(Operands<T, P> const& part, Pass<RankDevice> const& some, bool gradient, T* y) {
     linear_.forward(part, some);
-    std::int32_t const* targets = some.targets;
+    std::int32_t const* targets = some.criterion.targets;
     if constexpr (requires { linear_.columns(some.device, some.batch); }) {
       targets = linear_.columns(some.device, some.batch);
     }
     vocabulary_rows(some.device.compute, part.y, targets, some.batch, words_, smoothing_,
-                    gradient ? some.row_scale : nullptr, y);
+                    gradient ? some.criterion.row_scale : nullptr, y);
   }
   void remake(Operands<T, P> const& part, Pass<RankDevice> const& some) {
     if (chunked_) {
@@ -179,7 +179,8 @@ class VocabularyOp {
     }
   }
   void score(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    with_last_row(o, p, [&](T const* logits) { cast(p.device.compute, logits, p.scores, words_); });
+    with_last_row(
+        o, p, [&](T const* logits) { cast(p.device.compute, logits, p.criterion.scores, words_); });
   }
 };
 

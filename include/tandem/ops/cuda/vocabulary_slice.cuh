@@ -60,7 +60,7 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
 
   /// The rank's part of gathered().
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       double* const own = gathered_at(p.device) + slice_.number * gathered_each(p);
       this->with_last_row(
           o, p, [&](T const* logits) { cast(p.device.compute, logits, own, this->words_); });
@@ -70,7 +70,7 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
     this->each_chunk(
         o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<RankDevice> const& some) {
           this->linear_.forward(part, some);
-          vocabulary_parts(some.device.compute, part.y, some.targets, some.batch, own_,
+          vocabulary_parts(some.device.compute, part.y, some.criterion.targets, some.batch, own_,
                            own + first);
         });
   }
@@ -84,14 +84,14 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
   /// y, from gathered(); and in training the gradient over the logits in their place, or what it
   /// takes.
   void forward_joint(Operands<T, P> const& o, Pass<RankDevice> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       put_scores(p);
       return;
     }
     std::int64_t const rows = p.rows(this->in_);
     VocabularyPart* const all = parts(p.device);
     bool const keeps = p.training && this->chunked_;
-    join_vocabulary_parts(p.device.compute, rows, slice_.count, p.targets, all_words_,
+    join_vocabulary_parts(p.device.compute, rows, slice_.count, p.criterion.targets, all_words_,
                           this->smoothing_, all, keeps ? saved_parts(o) : nullptr, o.y);
     if (p.training && !keeps) {
       make_gradient(rows, this->logits(o, p.device), p, all);
@@ -135,7 +135,7 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
   [[nodiscard]] std::int64_t gathered_each(Pass<RankDevice> const& p) const {
     constexpr std::int64_t numbers = sizeof(VocabularyPart) / sizeof(double);
     std::int64_t const scores = p.batch > 0 ? this->words_ : 0;
-    return p.scores != nullptr ? scores : p.rows(this->in_) * numbers;
+    return p.criterion.scores != nullptr ? scores : p.rows(this->in_) * numbers;
   }
   [[nodiscard]] double* gathered_at(RankDevice const& device) const {
     return reinterpret_cast<double*>(this->found(device));
@@ -149,13 +149,13 @@ class VocabularySliceOp : public VocabularyOp<Precision, Linear> {
 
   /// The words of all ranks are neighbours there, and padding stands behind the last.
   void put_scores(Pass<RankDevice> const& p) const {
-    cast(p.device.compute, gathered_at(p.device), p.scores, all_words_);
+    cast(p.device.compute, gathered_at(p.device), p.criterion.scores, all_words_);
   }
 
   void make_gradient(std::int64_t rows, T* logits, Pass<RankDevice> const& p,
                      VocabularyPart const* all) const {
-    vocabulary_part_gradients(p.device.compute, logits, p.targets, rows, own_, all_words_, all,
-                              this->smoothing_, p.row_scale);
+    vocabulary_part_gradients(p.device.compute, logits, p.criterion.targets, rows, own_, all_words_,
+                              all, this->smoothing_, p.criterion.row_scale);
   }
   void remake(Operands<T, P> const& o, std::int64_t first, Operands<T, P> const& part,
               Pass<RankDevice> const& some) {

@@ -55,7 +55,7 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
                    place(p), rate, from, to);
     } else if (columns_.runs > 0) {

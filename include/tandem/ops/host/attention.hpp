@@ -81,14 +81,14 @@ class AttentionOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       attention_chunk_forward<T>(p.device.team, shape_, rows(p), chunk(o, p),
                                  dropout(p, p.training ? rate_ : 0.0F), o.x[0], o.y,
                                  p.training ? reinterpret_cast<Sum*>(o.saved) : nullptr,
                                  p.device.scratch_as<Sum>());
       return;
     }
-    if (p.position >= 0) {
+    if (p.sequence.position >= 0) {
       step(o, p);
       return;
     }
@@ -97,7 +97,7 @@ class AttentionOp {
                      p.device.scratch_as<Normaliser>());
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       attention_chunk_gradient<T>(p.device.team, shape_, rows(p), chunk(o, p), dropout(p, rate_),
                                   o.x[0], o.y, o.dy, reinterpret_cast<Sum const*>(o.saved), o.dx[0],
                                   p.device.scratch_as<Sum>());
@@ -122,7 +122,7 @@ class AttentionOp {
     bool const at_once = p.time == 1;  // then they stand one behind the other
     for (std::int64_t first = 0; first < p.batch; first += at_once ? p.batch : 1) {
       for (std::int64_t row = first * p.time; row < (first + 1) * p.time; ++row) {
-        int const position = p.position + static_cast<int>(row - first * p.time);
+        int const position = p.sequence.position + static_cast<int>(row - first * p.time);
         attention_step(p.device.team, shape_, at_once ? p.batch : 1, position,
                        o.x[0] + row * shape_.row(),
                        reinterpret_cast<T*>(o.carry + first * carried()), o.y + row * shape_.out(),
@@ -132,7 +132,8 @@ class AttentionOp {
   }
 
   static AttentionChunkRows<Sum> chunk(Operands<T, P> const& o, Pass<Device> const& p) {
-    return {p.position, o.apart, p.is_last_chunk(), reinterpret_cast<Sum*>(o.carry_gradient)};
+    return {p.sequence.position, o.apart, p.is_last_chunk(),
+            reinterpret_cast<Sum*>(o.carry_gradient)};
   }
   static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
 

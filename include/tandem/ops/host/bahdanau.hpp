@@ -70,12 +70,12 @@ class BahdanauOp {
     Operands<T, P> queries = o;
     queries.y = s.q;
     of_queries_.forward(queries, query_rows(p, rows));
-    if (p.position <= 0) {
+    if (p.sequence.position <= 0) {
       Operands<T, P> keys = operands_of_keys(o);
       keys.y = s.k;
       of_keys_.forward(keys, key_rows(p, rows));
     }
-    if (p.position >= 0) {
+    if (p.sequence.position >= 0) {
       step(o, p, rows, s);
       return;
     }
@@ -216,7 +216,7 @@ class BahdanauOp {
     p.device.team.parallel_for(rows.batch, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b) {
         Carried const own = carried(o, b);
-        if (p.position == 0) {
+        if (p.sequence.position == 0) {
           std::int64_t const first = b * rows.keys;
           *own.length = rows.length(b);
           std::fill_n(own.taken, longest_.keys, R{0});
@@ -224,8 +224,8 @@ class BahdanauOp {
           std::copy_n(o.x[1] + first * rows.channels, *own.length * rows.channels, own.values);
         }
         take(o, rows, s, unit, b);
-        for (int j = 0; p.coverage != nullptr && j < longest_.keys; ++j) {
-          p.coverage[b * longest_.keys + j] = static_cast<float>(own.taken[j]);
+        for (int j = 0; p.sequence.coverage != nullptr && j < longest_.keys; ++j) {
+          p.sequence.coverage[b * longest_.keys + j] = static_cast<float>(own.taken[j]);
         }
       }
     });
@@ -250,8 +250,8 @@ class BahdanauOp {
     AdditiveRows rows = longest_;
     rows.batch = p.batch;
     rows.queries = p.time;
-    rows.keys = alike_ ? p.time : p.other_time;
-    rows.lengths = alike_ ? p.lengths : p.other_lengths;
+    rows.keys = alike_ ? p.time : p.other_clock.time;
+    rows.lengths = alike_ ? p.lengths : p.other_clock.lengths;
     return rows;
   }
   R* own_scratch(Pass<Device> const& p) const {

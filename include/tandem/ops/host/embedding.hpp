@@ -84,19 +84,19 @@ class PositionsOp {
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     positions_forward(p.device.team, p.batch, p.time, shape_[1], o.x[0],
-                      o.parameter[0] + std::int64_t{p.first_row()} * shape_[1], o.y);
+                      o.parameter[0] + std::int64_t{p.sequence.first_row()} * shape_[1], o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
     copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
   }
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if (p.is_chunk() && !p.accumulate) {
+    if (p.sequence.is_chunk() && !p.accumulate) {
       std::fill_n(o.gradient[0], std::int64_t{longest_} * shape_[1], P{0});
     }
-    int const first = p.first_row();
+    int const first = p.sequence.first_row();
     positions_gradient(p.device.team, p.batch, p.time, longest_ - first, shape_[1], o.dy,
                        o.gradient[0] + std::int64_t{first} * shape_[1],
-                       p.accumulate || p.is_chunk());
+                       p.accumulate || p.sequence.is_chunk());
   }
 
  private:
@@ -132,7 +132,7 @@ class RotaryPositionsOp {
 
  private:
   [[nodiscard]] std::int64_t first(Pass<Device> const& p) const {
-    return std::int64_t{p.first_row()} * heads_.half();
+    return std::int64_t{p.sequence.first_row()} * heads_.half();
   }
 
   Shape shape_;

@@ -43,7 +43,7 @@ class LossMemory {
 
 /// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch. Where the mean is not over all samples,
-/// Pass::row_scale takes the place of @p scale.
+/// CriterionPass::row_scale takes the place of @p scale.
 template <CrossEntropy L, class Kernels, class Precision>
 class LossOp<L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
@@ -79,7 +79,7 @@ class LossOp<L, BasicHost<Kernels, Precision>> {
     } else {
       host::class_targets_gradient(p.device.team, p.batch, classes_, y,
                                    ClassTargetsOf<L>{targets, classes_},
-                                   WeighsTargets<L> ? *p.row_scale : scale, gradients);
+                                   WeighsTargets<L> ? *p.criterion.row_scale : scale, gradients);
     }
     memory_.write(p, dy);
   }
@@ -133,7 +133,7 @@ class LossOp<L, BasicHost<Portable, Precision>> {
   std::int64_t batch_;
 };
 
-/// The sum of the rows' losses; a criterion gives the gradient itself, by Pass::row_scale.
+/// The sum of the rows' losses; a criterion gives the gradient itself, by CriterionPass::row_scale.
 template <class L, class Kernels, class Precision>
   requires is_of_criterion<L>
 class LossOp<L, BasicHost<Kernels, Precision>> {

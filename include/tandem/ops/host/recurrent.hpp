@@ -72,7 +72,7 @@ class RecurrentOp {
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p) {
-    expects(p.position < 0 || shape_.directions == 1,
+    expects(p.sequence.position < 0 || shape_.directions == 1,
             "generate(prompt): a Bidirectional layer looks at tokens that are not written yet; "
             "leave Bidirectional out");
     if (p.batch * p.time == 0) {
@@ -179,11 +179,11 @@ class RecurrentOp {
   }
   /// Whether states before the first row are 0, so that their products are.
   [[nodiscard]] bool begins_empty(Pass<Device> const& p) const {
-    return p.position <= 0 && !lives_on_;
+    return p.sequence.position <= 0 && !lives_on_;
   }
   // What a carry holds, samples in order, goes on from there.
   void begin(Pass<Device> const& p) {
-    rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
+    rows_.set(p.batch, p.time, p.lengths, p.sequence.position < 0 && !lives_on_);
   }
   [[nodiscard]] RecurrentRow row(std::int64_t time) const { return rows_.row(shape_.hidden, time); }
   /// h before each row: in @p to, where they are not all that there are.
@@ -209,7 +209,7 @@ class RecurrentOp {
     Memory const own = memory(at, p, part.most, d);
     if (goes_on) {
       own.go_on(d, part.count);
-    } else if (p.position > 0 || lives_on(o, p)) {
+    } else if (p.sequence.position > 0 || lives_on(o, p)) {
       own.load(o.carry, Memory::carried_bytes(shape_));
     } else {
       own.clear(d, part.count);
@@ -271,15 +271,15 @@ class RecurrentOp {
         gru_row(p.device.team, row(part.first + t), at_row);
       }
     }
-    if (p.is_chunk() || lives_on(o, p)) {
+    if (p.sequence.is_chunk() || lives_on(o, p)) {
       leave(p, part, own, o.carried_on);
-    } else if (p.position >= 0) {
+    } else if (p.sequence.position >= 0) {
       leave(p, part, own, o.carry);
     }
   }
 
   [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
-    return lives_on_ && (p.position < 0 || p.is_chunk()) && o.carry != nullptr;
+    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) && o.carry != nullptr;
   }
   /// Leaves the states of the samples whose last row is in this part.
   void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
@@ -330,13 +330,13 @@ class RecurrentOp {
         gru_row_gradient(p.device.team, row(t), at_row, {work.dh, dy});
         of_state = at_row.kept;
       }
-      if (i > 0 || p.position > 0) {
+      if (i > 0 || p.sequence.position > 0) {
         products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
                            o.packed, samples, of_state, work.dh);
       }
     }
     own.clear_gradients(rows_.start(p.time), rows_.end(p.time));
-    if (p.position > 0) {
+    if (p.sequence.position > 0) {
       hand_back(o, p, work);
     }
   }

@@ -54,14 +54,14 @@ class SampledLinear {
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
     with_sample(o, p, [&](Operands<T, P> const& of_sample) { linear_.forward(of_sample, p); });
     target_logits(p.device.team, sample_, p.batch, channels_, o.x[0], o.parameter[0], bias(o),
-                  p.targets, o.y, columns_.data());
+                  p.criterion.targets, o.y, columns_.data());
   }
 
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
     with_sample(o, p,
                 [&](Operands<T, P> const& of_sample) { linear_.input_gradient(of_sample, p); });
     add_target_input_gradient(p.device.team, p.batch, sampled_, channels_, o.dy, o.parameter[0],
-                              p.targets, o.dx[0]);
+                              p.criterion.targets, o.dx[0]);
   }
 
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
@@ -74,11 +74,11 @@ class SampledLinear {
     linear_.weight_gradient(of_sample, overwriting);
     if (by_rows_) {
       spread_sample_rows(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
-                         gradient[1], o.x[0], o.dy, p.targets, o.rows[0],
+                         gradient[1], o.x[0], o.dy, p.criterion.targets, o.rows[0],
                          bias_ ? o.rows[1] : GradientRows<P>{}, p.accumulate, numbers(p.device));
     } else {
       spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
-                    gradient[1], o.x[0], o.dy, p.targets, o.gradient[0],
+                    gradient[1], o.x[0], o.dy, p.criterion.targets, o.gradient[0],
                     bias_ ? o.gradient[1] : nullptr, p.accumulate);
     }
   }
@@ -175,7 +175,7 @@ class SampledVocabularyOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.training && p.scores == nullptr) {
+    if (p.training && p.criterion.scores == nullptr) {
       sampled_.forward(o, p);
     } else {
       whole_.forward(packed(o, p.device), p);

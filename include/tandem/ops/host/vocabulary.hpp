@@ -21,8 +21,8 @@ namespace tandem {
 namespace host {
 
 /// Any Vocabulary: logits of rows as Linear's op makes them, their gradient in their place, and
-/// what that op makes of it. The gradient is Pass::row_scale times that of a row's loss; dy is not
-/// read.
+/// what that op makes of it. The gradient is CriterionPass::row_scale times that of a row's loss;
+/// dy is not read.
 ///
 /// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient.
 /// The losses and dx have the same bits where Linear's do not depend on its batch; weights'
@@ -56,7 +56,7 @@ class VocabularyOp {
   { linear_.pack(o, device); }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       score(o, p);
       return;
     }
@@ -164,7 +164,8 @@ class VocabularyOp {
       Pass<Device> some = p;
       some.batch = static_cast<int>(std::min(chunk_, rows - first));
       some.lengths = nullptr;
-      some.targets = p.targets != nullptr ? p.targets + first : nullptr;
+      some.criterion.targets =
+          p.criterion.targets != nullptr ? p.criterion.targets + first : nullptr;
       f(first, part, some);
     }
   }
@@ -183,7 +184,7 @@ class VocabularyOp {
   void score(Operands<T, P> const& o, Pass<Device> const& p) {
     each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
-        p.scores[at + i] = static_cast<float>(logits[i]);
+        p.criterion.scores[at + i] = static_cast<float>(logits[i]);
       }
     });
     std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
@@ -194,12 +195,12 @@ class VocabularyOp {
 
   void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
     linear_.forward(part, some);
-    std::int32_t const* targets = some.targets;
+    std::int32_t const* targets = some.criterion.targets;
     if constexpr (requires { linear_.columns(); }) {
       targets = linear_.columns();
     }
     Rows::run(some.device.team, some.batch, words_, part.y, targets, smoothing_,
-              gradient ? some.row_scale : nullptr, results(some.device));
+              gradient ? some.criterion.row_scale : nullptr, results(some.device));
   }
   void remake(Operands<T, P> const& part, Pass<Device> const& some) {
     if (chunked_) {

@@ -56,7 +56,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
 
   /// The rank's part of gathered().
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       double* const own = gathered_at(p.device) + slice_.number * gathered_each(p);
       this->each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
         std::transform(logits, logits + count, own + at,
@@ -65,12 +65,12 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
       return;
     }
     VocabularyPart* const own = parts(p.device) + slice_.number * p.rows(this->in_);
-    this->each_chunk(o, p,
-                     [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
-                       this->linear_.forward(part, some);
-                       vocabulary_parts(some.device.team, some.batch, own_, part.y, some.targets,
-                                        own + first, &Rows::template part<T>);
-                     });
+    this->each_chunk(
+        o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
+          this->linear_.forward(part, some);
+          vocabulary_parts(some.device.team, some.batch, own_, part.y, some.criterion.targets,
+                           own + first, &Rows::template part<T>);
+        });
   }
 
   /// What the ranks bring together.
@@ -82,7 +82,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
   /// y, from gathered(); and in training the gradient over the logits in their place, or what it
   /// takes.
   void forward_joint(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       put_scores(p);
       std::fill_n(o.y, 3 * p.rows(this->in_), static_cast<T>(0.0F));
       return;
@@ -92,7 +92,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
     join_vocabulary_parts(p.device.team, rows, slice_.count, all);
     T* y = o.y;
     for (std::int64_t r = 0; r < rows; ++r, y += 3) {
-      bool const counts = p.targets != nullptr && p.targets[r] >= 0;
+      bool const counts = p.criterion.targets != nullptr && p.criterion.targets[r] >= 0;
       this->put_row(counts ? vocabulary_row(all[r], all_words_, this->smoothing_) : VocabularyRow{},
                     y);
     }
@@ -138,7 +138,8 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
   /// Doubles of a rank.
   [[nodiscard]] std::int64_t gathered_each(Pass<Device> const& p) const {
     constexpr std::int64_t numbers = sizeof(VocabularyPart) / sizeof(double);
-    return p.scores != nullptr ? std::int64_t{p.batch} * this->words_ : p.rows(this->in_) * numbers;
+    return p.criterion.scores != nullptr ? std::int64_t{p.batch} * this->words_
+                                         : p.rows(this->in_) * numbers;
   }
   [[nodiscard]] double* gathered_at(Device& device) const {
     return reinterpret_cast<double*>(this->found(device));
@@ -152,7 +153,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
     for (int number = 0; number < slice_.count; ++number) {
       auto const [first, count] = padded_range(all_words_, {number, slice_.count});
       for (std::int64_t sample = 0; sample < p.batch; ++sample, from += this->words_) {
-        std::transform(from, from + count, p.scores + sample * all_words_ + first,
+        std::transform(from, from + count, p.criterion.scores + sample * all_words_ + first,
                        [](double z) { return static_cast<float>(z); });
       }
     }
@@ -160,8 +161,9 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
 
   void make_gradient(std::int64_t rows, T* logits, Pass<Device> const& p,
                      VocabularyPart const* all) const {
-    vocabulary_part_gradients(p.device.team, rows, own_, all_words_, logits, p.targets, all,
-                              this->smoothing_, p.row_scale, &Rows::template gradient<T>);
+    vocabulary_part_gradients(p.device.team, rows, own_, all_words_, logits, p.criterion.targets,
+                              all, this->smoothing_, p.criterion.row_scale,
+                              &Rows::template gradient<T>);
   }
   void remake(Operands<T, P> const& o, std::int64_t first, Operands<T, P> const& part,
               Pass<Device> const& some) {

@@ -61,7 +61,7 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
                    place(p), rate_, from, to);
     } else if (columns_.runs > 0 && shape_.rank != 3) {

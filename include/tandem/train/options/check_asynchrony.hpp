@@ -79,7 +79,7 @@ constexpr bool deals_gradients() {
   }
 }
 
-/// Whether such a backend's ops go through chunks of time, see Pass::rows_in_all; likewise.
+/// Whether such a backend's ops go through chunks of time, see SequencePass::rows_in_all; likewise.
 template <class Backend>
 constexpr bool computes_chunks() {
   if constexpr (requires { Backend::takes_chunks; }) {
