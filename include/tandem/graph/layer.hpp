@@ -259,9 +259,9 @@ constexpr LayerKind kind_of() {
 }
 
 /// Whether its op has passes over chunks of a sequence's rows, the gradients of later chunks first:
-/// it makes each row of that row alone, of what Operands::carry has of earlier ones, or of those
-/// themselves, see Operands::apart. A layer that is neither of a kind that does, nor says
-/// `in_chunks`, does not.
+/// it makes each row of that row alone, of what SequenceOperands::carry has of earlier ones, or of
+/// those themselves, see SequenceOperands::apart. A layer that is neither of a kind that does, nor
+/// says `in_chunks`, does not.
 template <class L>
 constexpr bool takes_chunks(Shape in) {
   if constexpr (requires { L::in_chunks; }) {

@@ -67,6 +67,31 @@ struct OpNeeds {
   std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
 };
 
+/// What an op reads and writes of the nodes that it computes besides its own, see Fusion.
+template <class T>
+struct FusedOperands {
+  std::byte const* activation = nullptr;  ///< what Fusion::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Fusion::sums: its inputs
+  T* sum = nullptr;                       ///< and its output, which is x[0]
+  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
+};
+
+/// What an op hands from earlier rows of sequences to later ones, and back.
+struct SequenceOperands {
+  /// From call to call, sample b's state is at carry + b * carried_bytes; null: nothing is carried.
+  std::byte* carry = nullptr;
+  /// Here goes the state that the rows leave, laid out as carry: for a node with
+  /// SequenceNode::carried where SequencePass::position is -1, and for every node where passes have
+  /// chunks. Training has two places, since a pass may be computed again.
+  std::byte* carried_on = nullptr;
+  /// In chunks, this is all samples' gradient of what the next chunk has begun with, then of what
+  /// this one has, as the op lays it out.
+  std::byte* carry_gradient = nullptr;
+  /// In a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
+  /// between all before it, which are kept for the microbatch.
+  std::int64_t apart = 0;
+};
+
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
 /// activations, P that of parameters and of their gradients.
 template <class T, class P = T>
@@ -81,23 +106,9 @@ struct Operands {
   /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
   GradientRows<P> const* rows = nullptr;
   std::byte* saved = nullptr;
-  std::byte const* activation = nullptr;  ///< what Fusion::activated_by has saved
-  T const* const* summands = nullptr;     ///< of Fusion::sums: its inputs
-  T* sum = nullptr;                       ///< and its output, which is x[0]
-  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
   std::byte* packed = nullptr;
-  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
-  std::byte* carry = nullptr;
-  /// Of a node with SequenceNode::carried, where SequencePass::position is -1, and of every node
-  /// where passes have chunks: where what its rows leave goes, laid out likewise. Training has two
-  /// places, since a pass may be computed again.
-  std::byte* carried_on = nullptr;
-  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
-  /// samples, as the op lays it out.
-  std::byte* carry_gradient = nullptr;
-  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
-  /// between all before it, which are kept for the microbatch.
-  std::int64_t apart = 0;
+  FusedOperands<T> fused{};
+  SequenceOperands sequence{};
 };
 
 /// What a criterion reads and writes in a pass, all in the device's memory.
@@ -113,13 +124,13 @@ struct CriterionPass {
 /// Which rows of sequences a pass has, where these come in pieces.
 struct SequencePass {
   /// How many of their rows came before. An op that looks at other rows reads them in
-  /// Operands::carry and adds these. -1: whole. Of a network of two inputs only the second
+  /// SequenceOperands::carry and adds these. -1: whole. Of a network of two inputs only the second
   /// comes in pieces: the first, whole, with the piece of position 0.
   int position = -1;
   /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
   /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
-  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
-  /// first, in Operands::carry_gradient the gradient of what they have begun with.
+  /// SequenceOperands::carried_on what its rows have got to, and in backward, from the last chunk
+  /// to the first, in SequenceOperands::carry_gradient the gradient of what they have begun with.
   int rows_in_all = 0;
   /// For an attention to the other input, on Host: (samples, longest), where it writes how much of
   /// each row it has taken so far; null: it need not.

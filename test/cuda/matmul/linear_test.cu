@@ -246,7 +246,7 @@ void check_gelu_between(RankDevice& device, int in, int rows) {
                          .dy = on_dy.data(),
                          .dx = dz_at,
                          .weight = behind_at,
-                         .activation = reinterpret_cast<std::byte const*>(z.data())},
+                         .fused = {.activation = reinterpret_cast<std::byte const*>(z.data())}},
                         pass);
   HostLinear next{rows, Hidden, Out};
   std::vector<double> wanted = next.input_gradient(in_double(behind), in_double(dy));

@@ -208,7 +208,7 @@ OpResults op_on_cuda(SequenceCase const& c) {
                    .weight = weight_at.data(),
                    .gradient = gradient_at.data(),
                    .saved = saved.data(),
-                   .carry = carry.data()};
+                   .sequence = {.carry = carry.data()}};
   Pass<cuda::RankDevice> pass{
       .device = gpu(),
       .lengths = c.lengths.empty() ? nullptr : lengths.data(),

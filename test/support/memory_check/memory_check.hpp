@@ -274,7 +274,7 @@ class MemoryCheck : CheckedMemory<T, P> {
     Node const& node = graph_.node[n];
     for (int const e : names_.joins(node) ? names_.readers(node.fusion.sums) : std::vector<int>{}) {
       if (e != node.first_edge) {
-        read(whole(operands(n).also, node.fusion.sums), names_.edge_gradient(e));
+        read(whole(operands(n).fused.also, node.fusion.sums), names_.edge_gradient(e));
       }
     }
   }

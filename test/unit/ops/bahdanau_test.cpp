@@ -198,7 +198,7 @@ TEST_CASE("rows that come one by one, after the keys came with the first, give t
       double const* const values[] = {row.data(), t == 0 ? s.x[1].data() : nullptr};
       o.x = values;
       o.y = y.data();
-      o.carry = carry.data();
+      o.sequence.carry = carry.data();
       s.op.forward(o, pass);
     });
     for (int b = 0; b < batch; ++b) {

@@ -293,7 +293,7 @@ void pieces_are_the_whole() {
     op.forward(Operands<double>{.x = &x,
                                 .y = y.data() + done * L::output(rows)[1],
                                 .parameter = parameter.data(),
-                                .carry = carry.data()},
+                                .sequence = {.carry = carry.data()}},
                Pass<host::Device>{.device = device,
                                   .batch = 1,
                                   .training = false,

@@ -139,8 +139,7 @@ OpResult run_op(Shape in, OpTask const& task, Numbers const& x, std::vector<Numb
                          .gradient = gradient.data(),
                          .saved = saved.data(),
                          .packed = packed.data(),
-                         .carry = task.carry,
-                         .carried_on = task.carried_on};
+                         .sequence = {.carry = task.carry, .carried_on = task.carried_on}};
   Pass<host::Device> pass{
       .device = device,
       .batch = task.batch,

@@ -129,8 +129,8 @@ class CarriedStates {
       Place const& own = of_node_[static_cast<std::size_t>(n)];
       if (own.bytes > 0 && graph_.node[n].stage == stage) {
         std::int64_t const at = own.offset + first * own.bytes;
-        operands(n).carry = begun_.data() + at;
-        operands(n).carried_on = (training ? left_ : begun_).data() + at;
+        operands(n).sequence.carry = begun_.data() + at;
+        operands(n).sequence.carried_on = (training ? left_ : begun_).data() + at;
       }
     }
   }
@@ -270,13 +270,13 @@ class CarriedChunks {
         continue;
       }
       auto& of = operands(n, 0);
-      of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
+      of.sequence.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
       if (!graph_.node[n].sequence.carried.any()) {
-        of.carry = of.carried_on = memory_.data() + own.state;
+        of.sequence.carry = of.sequence.carried_on = memory_.data() + own.state;
       } else if (!first) {
-        of.carry = of.carried_on;
+        of.sequence.carry = of.sequence.carried_on;
       }
-      of.carry_gradient = memory_.data() + own.gradient;
+      of.sequence.carry_gradient = memory_.data() + own.gradient;
     }
   }
 

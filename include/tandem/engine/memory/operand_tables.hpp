@@ -78,9 +78,9 @@ class OperandTables {
     Storage& own = storage(m);
     for (int n = 0; n < graph_.nodes; ++n) {
       auto const i = static_cast<std::size_t>(n);
-      own.operands[i].carry = carry(n);
+      own.operands[i].sequence.carry = carry(n);
       if (!own.backward_operands.empty()) {
-        own.backward_operands[i].carry = own.operands[i].carry;
+        own.backward_operands[i].sequence.carry = own.operands[i].sequence.carry;
       }
     }
   }
@@ -178,6 +178,8 @@ class OperandTables {
       for (int n = stage.first; n < stage.last; ++n) {
         auto const i = static_cast<std::size_t>(n);
         Node const& node = graph_.node[n];
+        int const activated_by = node.fusion.activated_by;
+        int const sum = node.fusion.sums;
         point_forks(n, own);
         own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
         own.operands.push_back(
@@ -191,14 +193,12 @@ class OperandTables {
              .rows = parameters_.rows.empty() ? nullptr
                                               : parameters_.rows.data() + node.first_parameter,
              .saved = saved_of(n, s, t),
-             .activation =
-                 node.fusion.activated_by >= 0 ? saved_of(node.fusion.activated_by, s, t) : nullptr,
-             .summands = node.fusion.sums >= 0
-                             ? own.edge_value.data() + graph_.node[node.fusion.sums].first_edge
-                             : nullptr,
-             .sum = node.fusion.sums >= 0 ? value_of(node.fusion.sums, t) : nullptr,
-             .also = other_gradient(n, t),
-             .packed = packed_at(n, places_.forward(t))});
+             .packed = packed_at(n, places_.forward(t)),
+             .fused = {.activation = activated_by >= 0 ? saved_of(activated_by, s, t) : nullptr,
+                       .summands =
+                           sum >= 0 ? own.edge_value.data() + graph_.node[sum].first_edge : nullptr,
+                       .sum = sum >= 0 ? value_of(sum, t) : nullptr,
+                       .also = other_gradient(n, t)}});
       }
     }
     own.table = {.operands = own.operands.data(),

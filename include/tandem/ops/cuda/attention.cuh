@@ -73,10 +73,10 @@ class AttentionOp {
       return;
     }
     if (p.sequence.position >= 0) {
-      expects(o.carry != nullptr && p.batch == 1,
+      expects(o.sequence.carry != nullptr && p.batch == 1,
               "generate(prompt): an Attention that is not Causal looks at tokens that are not "
               "written yet; make it Causal");
-      step_.forward(p.device.compute, p.sequence.position, p.time, o.x[0], o.carry, o.y,
+      step_.forward(p.device.compute, p.sequence.position, p.time, o.x[0], o.sequence.carry, o.y,
                     p.device.scratch);
       return;
     }
@@ -96,8 +96,8 @@ class AttentionOp {
   static AttentionRows rows(Pass<RankDevice> const& p) { return {p.batch, p.time, p.lengths}; }
   static AttentionTimeChunk<ComputeType<T>> chunk(Operands<T, P> const& o,
                                                   Pass<RankDevice> const& p) {
-    return {p.sequence.first_row(), o.apart, p.is_last_chunk(),
-            reinterpret_cast<ComputeType<T>*>(o.carry_gradient)};
+    return {p.sequence.first_row(), o.sequence.apart, p.is_last_chunk(),
+            reinterpret_cast<ComputeType<T>*>(o.sequence.carry_gradient)};
   }
 
   static AttentionOperands<T> operands(Operands<T, P> const& o, Pass<RankDevice> const& p) {

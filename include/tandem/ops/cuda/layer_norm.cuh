@@ -44,13 +44,15 @@ class NormOp {
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     P const* const bias = Bias ? o.parameter[1] : nullptr;
-    row_norm_forward<Kind>(p.device.compute, sums_ ? o.summands[0] : o.x[0], p.rows(shape_),
+    row_norm_forward<Kind>(p.device.compute, sums_ ? o.fused.summands[0] : o.x[0], p.rows(shape_),
                            channels_, static_cast<P const*>(o.parameter[0]), bias, epsilon_, o.y,
-                           saved(o), sums_ ? o.summands[1] : nullptr, o.sum, dropout(p));
+                           saved(o), sums_ ? o.fused.summands[1] : nullptr, o.fused.sum,
+                           dropout(p));
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     row_norm_input_gradient<Kind>(p.device.compute, o.x[0], o.dy, p.rows(shape_), channels_,
-                                  static_cast<P const*>(o.parameter[0]), saved(o), o.dx[0], o.also);
+                                  static_cast<P const*>(o.parameter[0]), saved(o), o.dx[0],
+                                  o.fused.also);
   }
   void weight_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     row_norm_weight_gradient<Kind>(p.device.compute, o.x[0], o.dy, p.rows(shape_), channels_,

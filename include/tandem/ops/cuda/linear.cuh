@@ -111,7 +111,7 @@ class LinearOp {
     std::int64_t const rows = p.rows(shape_);
     Matmul<T>& product = products(rows).input;
     bool const whole = product.shape().epilogue != Epilogue::none;
-    T const* const at = reinterpret_cast<T const*>(o.activation);
+    T const* const at = reinterpret_cast<T const*>(o.fused.activation);
     product.run(stream, o.dy, o.weight[0], o.dx[0], {1, 0}, p.device.scratch,
                 {.at = whole ? at : nullptr});
     if (behind_gelu_ && !whole) {

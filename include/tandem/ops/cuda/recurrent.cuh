@@ -181,7 +181,7 @@ class RecurrentOp {
     if (p.sequence.position < 0 || p.sequence.is_chunk()) {
       return {{work.c, shape_.hidden}, {work.h, shape_.handed}, false};
     }
-    return carried(o.carry, p.sequence.position > 0);
+    return carried(o.sequence.carry, p.sequence.position > 0);
   }
   [[nodiscard]] State carried(std::byte* at, bool is) const {
     StateRows<Real> const c{reinterpret_cast<Real*>(at),
@@ -192,7 +192,8 @@ class RecurrentOp {
             is};
   }
   [[nodiscard]] bool lives_on(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
-    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) && o.carry != nullptr;
+    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) &&
+           o.sequence.carry != nullptr;
   }
   /// Whether a chunk is behind the first.
   static bool is_later(Pass<RankDevice> const& p) {
@@ -202,8 +203,9 @@ class RecurrentOp {
   [[nodiscard]] State left_by(Operands<T, P> const& o, Pass<RankDevice> const& p,
                               std::int64_t t) const {
     bool const leaves = p.sequence.is_chunk() || lives_on(o, p);
-    return leaves && (p.lengths != nullptr || t + 1 == p.time) ? carried(o.carried_on, true)
-                                                               : State{};
+    return leaves && (p.lengths != nullptr || t + 1 == p.time)
+               ? carried(o.sequence.carried_on, true)
+               : State{};
   }
 
   void forward(Operands<T, P> const& o, Pass<RankDevice> const& p, int d) {
@@ -228,7 +230,7 @@ class RecurrentOp {
       state = {{}, among(own.before, p, order.at(0), shape_.handed), false};
     }
     if (lives_on(o, p) || is_later(p)) {
-      State const begun = carried(o.carry, true);
+      State const begun = carried(o.sequence.carry, true);
       state = {begun.c, state.h, true};
       each(stream, p.batch * shape_.handed,
            TakeUp<T>{shape_.handed, begun.h.read(), state.h, row(p, 0)});
@@ -308,7 +310,7 @@ class RecurrentOp {
     auto& products = products_.of_row(products_.trained(p.batch, p.time));
     Order const order{d, p.time};
     if (p.sequence.is_chunk()) {  // from the next chunk, and to the one before
-      work.dh = reinterpret_cast<Real*>(o.carry_gradient);
+      work.dh = reinterpret_cast<Real*>(o.sequence.carry_gradient);
       work.c = work.dh + p.batch * shape_.handed;
     }
     StateRows<Real const> const begun = c_before(o, p, own);
@@ -362,7 +364,7 @@ class RecurrentOp {
     if (is_later(p)) {
       return {own.begun, shape_.hidden};
     }
-    return lives_on(o, p) ? carried(o.carry, true).c.read() : StateRows<Real const>{};
+    return lives_on(o, p) ? carried(o.sequence.carry, true).c.read() : StateRows<Real const>{};
   }
 
   RecurrentShape shape_;

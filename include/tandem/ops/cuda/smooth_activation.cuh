@@ -39,8 +39,8 @@ class ActivationOp {
   }
   void input_gradient(Operands<T, P> const& o, Pass<RankDevice> const& p) const {
     T const* const kept = Function::gradient_from_output ? o.y
-                          : applied_                     ? reinterpret_cast<T const*>(o.activation)
-                                                         : o.x[0];
+                          : applied_ ? reinterpret_cast<T const*>(o.fused.activation)
+                                     : o.x[0];
     activation_gradient<Function>(p.device.compute, kept, o.dy, o.dx[0], p.elements(shape_));
   }
 

@@ -125,15 +125,15 @@ class AttentionOp {
         int const position = p.sequence.position + static_cast<int>(row - first * p.time);
         attention_step(p.device.team, shape_, at_once ? p.batch : 1, position,
                        o.x[0] + row * shape_.row(),
-                       reinterpret_cast<T*>(o.carry + first * carried()), o.y + row * shape_.out(),
-                       p.device.scratch_as<AttentionScalar<T>>());
+                       reinterpret_cast<T*>(o.sequence.carry + first * carried()),
+                       o.y + row * shape_.out(), p.device.scratch_as<AttentionScalar<T>>());
       }
     }
   }
 
   static AttentionChunkRows<Sum> chunk(Operands<T, P> const& o, Pass<Device> const& p) {
-    return {p.sequence.position, o.apart, p.is_last_chunk(),
-            reinterpret_cast<Sum*>(o.carry_gradient)};
+    return {p.sequence.position, o.sequence.apart, p.is_last_chunk(),
+            reinterpret_cast<Sum*>(o.sequence.carry_gradient)};
   }
   static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
 

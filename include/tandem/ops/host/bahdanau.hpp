@@ -199,7 +199,7 @@ class BahdanauOp {
     return (static_cast<std::int64_t>(sizeof(std::int64_t)) + longest_.keys * row + 7) / 8 * 8;
   }
   [[nodiscard]] Carried carried(Operands<T, P> const& o, std::int64_t sample) const {
-    std::byte* const own = o.carry + sample * carried();
+    std::byte* const own = o.sequence.carry + sample * carried();
     R* const taken = reinterpret_cast<R*>(own + sizeof(std::int64_t));
     T* const keys = reinterpret_cast<T*>(taken + longest_.keys);
     return {reinterpret_cast<std::int64_t*>(own), taken, keys,

@@ -210,7 +210,7 @@ class RecurrentOp {
     if (goes_on) {
       own.go_on(d, part.count);
     } else if (p.sequence.position > 0 || lives_on(o, p)) {
-      own.load(o.carry, Memory::carried_bytes(shape_));
+      own.load(o.sequence.carry, Memory::carried_bytes(shape_));
     } else {
       own.clear(d, part.count);
     }
@@ -272,14 +272,15 @@ class RecurrentOp {
       }
     }
     if (p.sequence.is_chunk() || lives_on(o, p)) {
-      leave(p, part, own, o.carried_on);
+      leave(p, part, own, o.sequence.carried_on);
     } else if (p.sequence.position >= 0) {
-      leave(p, part, own, o.carry);
+      leave(p, part, own, o.sequence.carry);
     }
   }
 
   [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
-    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) && o.carry != nullptr;
+    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) &&
+           o.sequence.carry != nullptr;
   }
   /// Leaves the states of the samples whose last row is in this part.
   void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
@@ -351,14 +352,14 @@ class RecurrentOp {
     std::fill_n(work.dh, p.batch * shape_.handed, R{0});
     std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
     if (!p.is_last_chunk()) {
-      auto const* const from = reinterpret_cast<R const*>(o.carry_gradient);
+      auto const* const from = reinterpret_cast<R const*>(o.sequence.carry_gradient);
       std::copy_n(from, p.batch * dh_numbers(), work.dh);
       std::copy_n(from + p.batch * dh_numbers(), p.batch * dc_numbers(), work.dc);
     }
   }
   void hand_back(Operands<T, R> const& o, Pass<Device> const& p,
                  RecurrentWork<T> const& work) const {
-    auto* const to = reinterpret_cast<R*>(o.carry_gradient);
+    auto* const to = reinterpret_cast<R*>(o.sequence.carry_gradient);
     std::copy_n(work.dh, p.batch * dh_numbers(), to);
     std::copy_n(work.dc, p.batch * dc_numbers(), to + p.batch * dh_numbers());
   }
