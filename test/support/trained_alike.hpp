@@ -159,9 +159,9 @@ void check_generates() {
 template <class Net, class S>
 void check_memory(int rank) {
   using On = Trainer<Net, S, Double>;
-  constexpr bool words = has_words<On>;
+  constexpr bool reads = has_words<On>;
   constexpr DeviceMemory most =
-      device_memory<Net, S, std::conditional_t<words, AdamW, Sgd>, Fp64>(words ? 9 : 13, 0);
+      device_memory<Net, S, std::conditional_t<reads, AdamW, Sgd>, Fp64>(reads ? 9 : 13, 0);
   On const trainer{shared_options<On>()};
   MemoryReport const own = trainer.memory(rank);
   CHECK(own.parameters == most.parameters);
