@@ -21,17 +21,58 @@
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/message_clocks.hpp>
 
+#if TANDEM_BODIES
+
 namespace tandem::detail {
 
 class TableJobs {
  public:
   /// @param first_device  of the machine, that the worker has
-  TANDEM_ONCE TableJobs(SimulatorJobs& jobs, ActionRows const& table, StageMapView const& map,
-                        SimulatedCosts const& costs, int depth, int first_device);
+  TableJobs(SimulatorJobs& jobs, ActionRows const& table, StageMapView const& map,
+            SimulatedCosts const& costs, int depth, int first_device)
+      : jobs_{jobs},
+        map_{map},
+        edges_{map},
+        costs_{costs},
+        depth_{depth},
+        first_device_{first_device},
+        channel_(2 * static_cast<std::size_t>(map.links)),
+        last_job_(table.size()) {
+    for (std::size_t d = 0; d < table.size(); ++d) {
+      previous_ = jobs_.add(0);
+      for (Action const& action : table[d]) {
+        add(action);
+        last_job_[d].push_back(previous_);
+      }
+    }
+    for (Channel const& channel : channel_) {
+      connect(channel);
+    }
+  }
 
   /// Adds when everything ran to a step whose devices are those of the machine.
-  TANDEM_ONCE void note(ActionRows const& table, std::vector<PlacementSpan> const& span,
-                        SimulatedStep& step) const;
+  void note(ActionRows const& table, std::vector<PlacementSpan> const& span,
+            SimulatedStep& step) const {
+    for (std::size_t d = 0; d < table.size(); ++d) {
+      SimulatedDevice& device = step.device[static_cast<std::size_t>(first_device_) + d];
+      for (std::size_t i = 0; i < table[d].size(); ++i) {
+        Action const& action = table[d][i];
+        PlacementSpan time = span[static_cast<std::size_t>(last_job_[d][i])];
+        if (time.end < 0) {
+          fail(action);
+        }
+        time.begin = is_message(action.kind) ? time.end : time.begin;
+        device.action.push_back({action, time});
+      }
+    }
+    for (Channel const& channel : channel_) {
+      for (Message const& message : channel.message) {
+        SimulatorJob const& job = jobs_[message.job];
+        step.message.push_back({message.send, job.from, job.to, job.amount,
+                                span[static_cast<std::size_t>(message.job)]});
+      }
+    }
+  }
 
  private:
   struct Message {
@@ -50,16 +91,70 @@ class TableJobs {
                         " waits forever; verify() the table, and lower() it on this map"};
   }
 
-  TANDEM_ONCE void add(Action const& action);
+  void add(Action const& action) {
+    if (!is_known(action, map_)) {
+      fail(action);
+    }
+    if (!is_message(action.kind)) {
+      bool const updates = action.kind == ActionKind::update || action.kind == ActionKind::exchange;
+      StageLoad const& stage = costs_.stage[static_cast<std::size_t>(action.stage)];
+      follow(jobs_.add(updates ? costs_.update : stage.seconds(action.kind)));
+      return;
+    }
+    bool const inwards =
+        action.kind == ActionKind::receive_forward || action.kind == ActionKind::send_backward;
+    int const* const next = inwards ? edges_.next_in : edges_.next_out;
+    for (int e = (inwards ? edges_.crossing_in : edges_.crossing_out)[action.stage]; e >= 0;
+         e = next[e]) {
+      bool const gradient =
+          action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
+      Channel& channel =
+          channel_[2 * static_cast<std::size_t>(map_.edge[e].link) + (gradient ? 1 : 0)];
+      if (is_send(action.kind)) {
+        send(channel, action, e, gradient);
+      } else {
+        follow(jobs_.add(0));
+        channel.taken.push_back(previous_);
+      }
+    }
+  }
 
   void follow(int job) {
     jobs_.order(previous_, job);
     previous_ = job;
   }
 
-  TANDEM_ONCE void send(Channel& channel, Action const& action, int e, bool gradient);
+  void send(Channel& channel, Action const& action, int e, bool gradient) {
+    int const lower = first_device_ + map_.device[map_.edge[e].from];
+    int const upper = first_device_ + map_.device[map_.edge[e].to];
+    follow(jobs_.add(0));
+    int const offer = previous_;
+    int const job = jobs_.add_message(gradient ? upper : lower, gradient ? lower : upper,
+                                      costs_.message_bytes[static_cast<std::size_t>(e)]);
+    jobs_.order(offer, job);
+    if (depth_ == 0) {
+      follow(jobs_.add(0));
+    }
+    channel.message.push_back({action, offer, job, previous_});
+  }
 
-  TANDEM_ONCE void connect(Channel const& channel);
+  void connect(Channel const& channel) {
+    std::size_t const count = channel.taken.size();
+    if (channel.message.size() != count) {
+      throw ContractError{"simulate_on: a link has " + std::to_string(channel.message.size()) +
+                          " messages one way and " + std::to_string(count) +
+                          " receives; verify() the table, and lower() it on this map"};
+    }
+    auto const depth = static_cast<std::size_t>(depth_);
+    for (std::size_t k = 0; k < count; ++k) {
+      jobs_.order(channel.message[k].job, channel.taken[k]);
+      if (depth == 0) {
+        jobs_.order(channel.taken[k], channel.message[k].handed);
+      } else if (k + depth < count) {
+        jobs_.order(channel.taken[k], channel.message[k + depth].offer);
+      }
+    }
+  }
 
   SimulatorJobs& jobs_;
   StageMapView map_;
@@ -71,118 +166,6 @@ class TableJobs {
   std::vector<Channel> channel_;
   std::vector<std::vector<int>> last_job_;  // of each action
 };
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE TableJobs::TableJobs(SimulatorJobs& jobs, ActionRows const& table,
-                                 StageMapView const& map, SimulatedCosts const& costs, int depth,
-                                 int first_device)
-    : jobs_{jobs},
-      map_{map},
-      edges_{map},
-      costs_{costs},
-      depth_{depth},
-      first_device_{first_device},
-      channel_(2 * static_cast<std::size_t>(map.links)),
-      last_job_(table.size()) {
-  for (std::size_t d = 0; d < table.size(); ++d) {
-    previous_ = jobs_.add(0);
-    for (Action const& action : table[d]) {
-      add(action);
-      last_job_[d].push_back(previous_);
-    }
-  }
-  for (Channel const& channel : channel_) {
-    connect(channel);
-  }
-}
-
-TANDEM_ONCE void TableJobs::note(ActionRows const& table, std::vector<PlacementSpan> const& span,
-                                 SimulatedStep& step) const {
-  for (std::size_t d = 0; d < table.size(); ++d) {
-    SimulatedDevice& device = step.device[static_cast<std::size_t>(first_device_) + d];
-    for (std::size_t i = 0; i < table[d].size(); ++i) {
-      Action const& action = table[d][i];
-      PlacementSpan time = span[static_cast<std::size_t>(last_job_[d][i])];
-      if (time.end < 0) {
-        fail(action);
-      }
-      time.begin = is_message(action.kind) ? time.end : time.begin;
-      device.action.push_back({action, time});
-    }
-  }
-  for (Channel const& channel : channel_) {
-    for (Message const& message : channel.message) {
-      SimulatorJob const& job = jobs_[message.job];
-      step.message.push_back({message.send, job.from, job.to, job.amount,
-                              span[static_cast<std::size_t>(message.job)]});
-    }
-  }
-}
-
-TANDEM_ONCE void TableJobs::add(Action const& action) {
-  if (!is_known(action, map_)) {
-    fail(action);
-  }
-  if (!is_message(action.kind)) {
-    bool const updates = action.kind == ActionKind::update || action.kind == ActionKind::exchange;
-    StageLoad const& stage = costs_.stage[static_cast<std::size_t>(action.stage)];
-    follow(jobs_.add(updates ? costs_.update : stage.seconds(action.kind)));
-    return;
-  }
-  bool const inwards =
-      action.kind == ActionKind::receive_forward || action.kind == ActionKind::send_backward;
-  int const* const next = inwards ? edges_.next_in : edges_.next_out;
-  for (int e = (inwards ? edges_.crossing_in : edges_.crossing_out)[action.stage]; e >= 0;
-       e = next[e]) {
-    bool const gradient =
-        action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
-    Channel& channel =
-        channel_[2 * static_cast<std::size_t>(map_.edge[e].link) + (gradient ? 1 : 0)];
-    if (is_send(action.kind)) {
-      send(channel, action, e, gradient);
-    } else {
-      follow(jobs_.add(0));
-      channel.taken.push_back(previous_);
-    }
-  }
-}
-
-TANDEM_ONCE void TableJobs::send(Channel& channel, Action const& action, int e, bool gradient) {
-  int const lower = first_device_ + map_.device[map_.edge[e].from];
-  int const upper = first_device_ + map_.device[map_.edge[e].to];
-  follow(jobs_.add(0));
-  int const offer = previous_;
-  int const job = jobs_.add_message(gradient ? upper : lower, gradient ? lower : upper,
-                                    costs_.message_bytes[static_cast<std::size_t>(e)]);
-  jobs_.order(offer, job);
-  if (depth_ == 0) {
-    follow(jobs_.add(0));
-  }
-  channel.message.push_back({action, offer, job, previous_});
-}
-
-TANDEM_ONCE void TableJobs::connect(Channel const& channel) {
-  std::size_t const count = channel.taken.size();
-  if (channel.message.size() != count) {
-    throw ContractError{"simulate_on: a link has " + std::to_string(channel.message.size()) +
-                        " messages one way and " + std::to_string(count) +
-                        " receives; verify() the table, and lower() it on this map"};
-  }
-  auto const depth = static_cast<std::size_t>(depth_);
-  for (std::size_t k = 0; k < count; ++k) {
-    jobs_.order(channel.message[k].job, channel.taken[k]);
-    if (depth == 0) {
-      jobs_.order(channel.taken[k], channel.message[k].handed);
-    } else if (k + depth < count) {
-      jobs_.order(channel.taken[k], channel.message[k + depth].offer);
-    }
-  }
-}
 
 }  // namespace tandem::detail
 
