@@ -37,19 +37,6 @@ struct LifelineMeeting {
   std::optional<LifelinePeer> parent;  ///< which has said welcome; process 0 has none
 };
 
-/// What process 0 tells all at the rendezvous.
-struct LifelineRoot {
-  Nonce key{};
-  std::uint32_t port = 0;
-  char address[8][64] = {};  ///< "" behind the last
-
-  /// Of this process, which listens at @p own_port.
-  TANDEM_ONCE static LifelineRoot here(std::uint16_t own_port);
-
-  /// Where process 0 may be found: first where it was met.
-  TANDEM_ONCE [[nodiscard]] std::vector<std::string> addresses(Rendezvous const& met) const;
-};
-
 /// Uses the rendezvous once. All processes call it.
 /// @throws TimeoutError, AbortedError  as Lifeline
 TANDEM_ONCE LifelineMeeting meet_by_lifeline(World const& world, LifelineTree const& tree,
@@ -61,6 +48,40 @@ TANDEM_ONCE LifelineMeeting meet_by_lifeline(World const& world, LifelineTree co
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+/// What process 0 tells all at the rendezvous.
+struct LifelineRoot {
+  Nonce key{};
+  std::uint32_t port = 0;
+  char address[8][64] = {};  ///< "" behind the last
+
+  /// Of this process, which listens at @p own_port.
+  static LifelineRoot here(std::uint16_t own_port) {
+    LifelineRoot root{.key = make_nonce(), .port = own_port};
+    std::size_t count = 0;
+    for (std::string const& one : own_addresses()) {
+      if (count < std::size(root.address) && one.size() < sizeof root.address[0]) {
+        std::memcpy(root.address[count++], one.c_str(), one.size() + 1);
+      }
+    }
+    return root;
+  }
+
+  /// Where process 0 may be found: first where it was met.
+  [[nodiscard]] std::vector<std::string> addresses(Rendezvous const& met) const {
+    std::string const end = ":" + std::to_string(port);
+    std::vector<std::string> all;
+    if (met.broadcast == nullptr && met.address.rfind("file:", 0) != 0) {
+      all.push_back(met.address.substr(0, met.address.rfind(':')) + end);
+    }
+    for (auto const& one : address) {
+      if (one[0] != '\0' && std::memchr(one, '\0', sizeof one) != nullptr) {
+        all.push_back(one + end);
+      }
+    }
+    return all;
+  }
+};
 
 /// The parent of the process that says @p hello: process 0 first, at each of @p addresses; it may
 /// refer to another.
@@ -122,31 +143,6 @@ TANDEM_ONCE LifelineMeeting meet_by_lifeline(World const& world, LifelineTree co
     met.parent = call_parent(root.addresses(world.rendezvous), met.key, hello, timeout);
   }
   return met;
-}
-
-TANDEM_ONCE LifelineRoot LifelineRoot::here(std::uint16_t own_port) {
-  LifelineRoot root{.key = make_nonce(), .port = own_port};
-  std::size_t count = 0;
-  for (std::string const& one : own_addresses()) {
-    if (count < std::size(root.address) && one.size() < sizeof root.address[0]) {
-      std::memcpy(root.address[count++], one.c_str(), one.size() + 1);
-    }
-  }
-  return root;
-}
-
-TANDEM_ONCE std::vector<std::string> LifelineRoot::addresses(Rendezvous const& met) const {
-  std::string const end = ":" + std::to_string(port);
-  std::vector<std::string> all;
-  if (met.broadcast == nullptr && met.address.rfind("file:", 0) != 0) {
-    all.push_back(met.address.substr(0, met.address.rfind(':')) + end);
-  }
-  for (auto const& one : address) {
-    if (one[0] != '\0' && std::memchr(one, '\0', sizeof one) != nullptr) {
-      all.push_back(one + end);
-    }
-  }
-  return all;
 }
 
 }  // namespace tandem::detail
