@@ -12,6 +12,8 @@
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/place/placement.hpp>
 
+#if TANDEM_BODIES
+
 namespace tandem::detail {
 
 /// Of V nodes: op i is the forward of node i, op 2 V - 1 - i its backward, so that an op waits only
@@ -21,7 +23,19 @@ struct StepOps {
   Numbered<std::vector<int>> before{};  ///< the ops that each waits for itself
   Numbered<std::vector<int>> after{};
 
-  TANDEM_ONCE explicit StepOps(CostGraph const& graph);
+  explicit StepOps(CostGraph const& graph)
+      : time(2 * graph.node.size()), before(time.size()), after(time.size()) {
+    for (int i = 0; i < graph.nodes(); ++i) {
+      CostNode const& node = graph.node[static_cast<std::size_t>(i)];
+      time[i] = node.forward;
+      time[backward(i)] = node.backward;
+      connect(i, backward(i));
+    }
+    for (CostEdge const& edge : graph.edge) {
+      connect(edge.from, edge.to);
+      connect(backward(edge.to), backward(edge.from));
+    }
+  }
 
   [[nodiscard]] int ops() const { return static_cast<int>(time.size()); }
   [[nodiscard]] int backward(int node) const { return ops() - 1 - node; }
@@ -34,20 +48,12 @@ struct StepOps {
   }
 };
 
-/// [i][j]: 1 if op j waits for op i, directly or not. Cost: O(ops (nodes + edges)) steps.
-TANDEM_ONCE Numbered<Numbered<char>> reached_ops(StepOps const& ops);
-
 /// Seconds that the output of a node, or its gradient, takes from one device to another.
 inline double transfer_time(CostNode const& node, PlacementTask const& task) {
   return task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
 }
 
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
+/// [i][j]: 1 if op j waits for op i, directly or not. Cost: O(ops (nodes + edges)) steps.
 TANDEM_ONCE Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
   Numbered<Numbered<char>> reached(ops.time.size(), Numbered<char>(ops.time.size()));
   for (int i = ops.ops(); i-- > 0;) {
@@ -59,20 +65,6 @@ TANDEM_ONCE Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
     }
   }
   return reached;
-}
-
-TANDEM_ONCE StepOps::StepOps(CostGraph const& graph)
-    : time(2 * graph.node.size()), before(time.size()), after(time.size()) {
-  for (int i = 0; i < graph.nodes(); ++i) {
-    CostNode const& node = graph.node[static_cast<std::size_t>(i)];
-    time[i] = node.forward;
-    time[backward(i)] = node.backward;
-    connect(i, backward(i));
-  }
-  for (CostEdge const& edge : graph.edge) {
-    connect(edge.from, edge.to);
-    connect(backward(edge.to), backward(edge.from));
-  }
 }
 
 }  // namespace tandem::detail

@@ -15,17 +15,6 @@
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_memory.hpp>
 
-namespace tandem::detail {
-
-/// Devices that share a weight add its gradients before the update, in each copy of the model;
-/// where stages update at different times, none can be shared. Its devices are taken to be as far
-/// apart as the first from the last, and those between to lie evenly.
-/// @param master_bytes  of an element of a gradient
-TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
-                          std::int64_t master_bytes, WorkerStep& step);
-
-}  // namespace tandem::detail
-
 #if TANDEM_BODIES
 
 namespace tandem::detail {
@@ -43,6 +32,10 @@ TANDEM_ONCE std::set<int> holders_of(GraphView network, WorkerCut const& cut, in
   return devices;
 }
 
+/// Devices that share a weight add its gradients before the update, in each copy of the model;
+/// where stages update at different times, none can be shared. Its devices are taken to be as far
+/// apart as the first from the last, and those between to lie evenly.
+/// @param master_bytes  of an element of a gradient
 TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
                           std::int64_t master_bytes, WorkerStep& step) {
   for (int p = 0; p < network.parameters; ++p) {
