@@ -1504,9 +1504,9 @@ constexpr LayerKind kind_of() {
 }
 
 /// Whether its op has passes over chunks of a sequence's rows, the gradients of later chunks first:
-/// it makes each row of that row alone, of what Operands::carry has of earlier ones, or of those
-/// themselves, see Operands::apart. A layer that is neither of a kind that does, nor says
-/// `in_chunks`, does not.
+/// it makes each row of that row alone, of what SequenceOperands::carry has of earlier ones, or of
+/// those themselves, see SequenceOperands::apart. A layer that is neither of a kind that does, nor
+/// says `in_chunks`, does not.
 template <class L>
 constexpr bool takes_chunks(Shape in) {
   if constexpr (requires { L::in_chunks; }) {
@@ -1768,7 +1768,7 @@ struct Path {
   static constexpr int body = -1;
   static constexpr int shortcut = -2;
   static constexpr int most = 12;
-  int depth = 0;
+  std::int16_t depth = 0;
   std::int16_t part[most] = {};
 
   constexpr void push(int index) {
@@ -1776,6 +1776,49 @@ struct Path {
     part[depth++] = static_cast<std::int16_t>(index);
   }
   constexpr void pop() { --depth; }
+};
+
+/// What rewrites have made of a node: ops that compute several nodes, and values in one memory.
+struct Fusion {
+  bool relu = false;      ///< the op also applies the ReLU that follows
+  bool gelu = false;      ///< the op also applies the GeluTanh that follows
+  bool merged = false;    ///< the op of `home` computes it, together with its own
+  bool placed = false;    ///< its inputs are written where it has its output
+  bool absorbed = false;  ///< training needs no bias: a batch norm takes it over
+  bool joined = false;    ///< of a sum that a norm computes: the norm adds its two gradients, too
+  int home = -1;          ///< whose memory the output is a slice of; -1: its own
+  int first_channel = 0;  ///< of that slice
+  int width = 0;          ///< channels of its own memory, where they are more than out's
+  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean
+  /// The Linear that has applied an activation whose gradient this node's op computes: that
+  /// activation's own, which has nothing else to do, or the next Linear's with its input gradient.
+  int activated_by = -1;
+  int sums = -1;  ///< of a norm: the sum that it computes first, whose value it reads
+  /// The norm that computes this sum, or this dropout of a sum's first summand; forward has nothing
+  /// to do then.
+  int summed_by = -1;
+};
+
+/// How ranks can share a node, and which part of it one of them has.
+struct Sharing {
+  Dealt dealt = Dealt::whole;
+  int slices = 1;                 ///< in how many it is dealt out
+  int slice = 0;                  ///< the first of a rank's slices that it has to do with …
+  int span = 1;                   ///< … and how many
+  Columns columns{};              ///< of a layer that needs no whole rows
+  ColumnParts parts{};            ///< of one that is dealt out: what a whole row of its output is
+  Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
+  Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
+  Halo halo{};                    ///< of an exchange: what its output has around a tile
+};
+
+/// What a node hands on of sequences, from step to step and between chunks of time.
+struct SequenceNode {
+  CarriedState carried{};       ///< of one sample, from step to step
+  CarriedState hands_on{};      ///< of one sample, from chunk to chunk
+  std::int64_t hands_back = 0;  ///< of gradients alone, from the last chunk to the first
+  int chunks = 1;               ///< of time, of which a pass has one, see in_chunks()
+  bool in_chunks = false;       ///< its op has passes over chunks of time, see takes_chunks()
 };
 
 /// One node: the input, one layer, the join of a Concat (concat), of a Residual (add) or of a
@@ -1786,16 +1829,12 @@ struct Node {
   bool frozen = false;          ///< its parameters are constants
   bool needs_gradient = false;  ///< something at or before it is trained
   bool view = false;            ///< output is the input's memory under another shape
-  bool relu = false;            ///< the op also applies the ReLU that follows (a rewrite)
-  bool gelu = false;            ///< likewise the GeluTanh
-  bool merged = false;          ///< the op of `home` computes it, together with its own (a rewrite)
-  bool placed = false;          ///< its inputs are written where it has its output (a rewrite)
-  bool absorbed = false;        ///< training needs no bias: a batch norm takes it over (a rewrite)
   bool normalizes = false;      ///< uses statistics of the microbatch, so one value is too few
   bool synchronizes = false;    ///< the statistics are those of all replicas' microbatches together
   bool criterion = false;       ///< its rows are losses, made with the targets
   bool named = false;           ///< a Let's: its gradient is added up from the last reader to the
                                 ///< first, as it comes back from stage to stage
+  Path path{};
   int limit = 0;   ///< of an input of indices, and of a criterion's targets: each is in [0, limit)
   int input = 0;   ///< of an input: which of the network's
   int leaf = -1;   ///< which layer type, in the order of the leaves
@@ -1807,45 +1846,21 @@ struct Node {
   int edges = 0;
   int first_parameter = 0;
   int parameters = 0;
-  int home = -1;          ///< whose memory the output is a slice of; -1: its own (a rewrite)
-  int first_channel = 0;  ///< of that slice
-  int width = 0;          ///< channels of its own memory, where they are more than out's
-  int absorbs = -1;       ///< whose bias a batch norm adds to its running mean (a rewrite)
-  /// The Linear that has applied an activation whose gradient this node's op computes: that
-  /// activation's own, which has nothing else to do, or the next Linear's with its input gradient
-  /// (a rewrite).
-  int activated_by = -1;
-  /// Of a norm: the sum that it computes first, whose value it is of; the node before it. Of that
-  /// sum and of a dropout of its first summand: the norm, so that forward has nothing to do (a
-  /// rewrite).
-  int sums = -1;
-  int summed_by = -1;
-  bool joined = false;  ///< of such a sum: the norm adds its two gradients, too
-  Shape in{};           ///< of the first input
+  Shape in{};  ///< of the first input
   Shape out{};
   double rate = 0.0;      ///< of a dropout
   std::int64_t macs = 0;  ///< of one sample's forward pass
   Kept kept{};            ///< of one sample's forward pass, for backward
-  Columns columns{};      ///< of a layer that needs no whole rows
-  Dealt dealt = Dealt::whole;
-  int slices = 1;                 ///< in how many it is dealt out
-  int slice = 0;                  ///< the first of a rank's slices that it has to do with …
-  int span = 1;                   ///< … and how many
-  ColumnParts parts{};            ///< of one that is: what a whole row of its output is
-  Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
-  Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
-  Halo halo{};                    ///< of an exchange: what its output has around a tile
-  CarriedState carried{};         ///< of one sample, from step to step
-  bool in_chunks = false;         ///< its op has passes over chunks of time, see takes_chunks()
-  CarriedState hands_on{};        ///< of one sample, from chunk to chunk
-  std::int64_t hands_back = 0;    ///< the same of gradients alone, from the last chunk on
-  int chunks = 1;                 ///< of time, of which a pass has one, see in_chunks()
+  Fusion fusion{};
+  Sharing sharing{};
+  SequenceNode sequence{};
   std::string_view name{};
-  Path path{};
   void const* identity = nullptr;  ///< of a layer type: what Shares<> finds it by
 
   /// Whether it has an op.
-  [[nodiscard]] constexpr bool computes() const { return !is_end() && !view && !merged && !placed; }
+  [[nodiscard]] constexpr bool computes() const {
+    return !is_end() && !view && !fusion.merged && !fusion.placed;
+  }
   /// Whether the ranks that share layers add or exchange something where it stands.
   [[nodiscard]] constexpr bool is_collective() const {
     return kind == NodeKind::copy || kind == NodeKind::reduce || exchanges_rows();
@@ -1857,11 +1872,11 @@ struct Node {
   }
   /// Whether a rank has its tile of its output, and so a part of its weights' gradients.
   [[nodiscard]] constexpr bool is_tile() const {
-    return dealt == Dealt::tiled || dealt == Dealt::windowed;
+    return sharing.dealt == Dealt::tiled || sharing.dealt == Dealt::windowed;
   }
   /// Whether its statistics are those of all tiles.
   [[nodiscard]] constexpr bool joins_tiles() const {
-    return dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
+    return sharing.dealt == Dealt::tiled && normalizes && layer == LayerKind::batch_norm;
   }
   /// Whether its inputs have the gradient of its output, as it is.
   [[nodiscard]] constexpr bool passes_gradient() const {
@@ -2076,10 +2091,10 @@ struct GraphView {
 constexpr int root_of(GraphView graph, int n) {
   for (;;) {
     Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
+    if (node.fusion.home < 0 && !node.view) {
       return n;
     }
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+    n = node.fusion.home >= 0 ? node.fusion.home : graph.source[node.first_edge];
   }
 }
 
@@ -2088,18 +2103,18 @@ constexpr int first_channel_of(GraphView graph, int n) {
   int first = 0;
   for (;;) {
     Node const& node = graph.node[n];
-    if (node.home < 0 && !node.view) {
+    if (node.fusion.home < 0 && !node.view) {
       return first;
     }
-    first += node.first_channel;
-    n = node.home >= 0 ? node.home : graph.source[node.first_edge];
+    first += node.fusion.first_channel;
+    n = node.fusion.home >= 0 ? node.fusion.home : graph.source[node.first_edge];
   }
 }
 
 /// Channels of a pixel of that memory.
 constexpr int stored_channels(GraphView graph, int n) {
   Node const& root = graph.node[root_of(graph, n)];
-  return root.width > 0 ? root.width : root.out[0];
+  return root.fusion.width > 0 ? root.fusion.width : root.out[0];
 }
 
 /// The name of parameter @p p in checkpoints and in parameter groups: "2.0.1.weight".
@@ -2193,8 +2208,8 @@ class Branches {
         }
         before[n] = a;
       }
-      if (node.merged) {
-        leads[node.home] = true;
+      if (node.fusion.merged) {
+        leads[node.fusion.home] = true;
       }
     }
     detail::Scratch<int> part{graph.nodes};
@@ -2241,16 +2256,16 @@ class Branches {
           part[std::max(a, b)] = std::min(a, b);
         }
       };
-      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+      for (int e = node.first_edge; e < node.first_edge + node.edges && !node.fusion.merged; ++e) {
         tie(graph.source[e]);
       }
-      tie(node.home < n ? node.home : -1);
-      tie(node.absorbs);
-      tie(node.activated_by);
-      tie(node.sums);
+      tie(node.fusion.home < n ? node.fusion.home : -1);
+      tie(node.fusion.absorbs);
+      tie(node.fusion.activated_by);
+      tie(node.fusion.sums);
     }
     for (int n = begin; n < end; ++n) {  // a placed join within: those that write into it
-      int const home = graph.node[n].home;
+      int const home = graph.node[n].fusion.home;
       if (home > n && home < end) {
         int const a = root(n);
         int const b = root(home);
@@ -2530,7 +2545,7 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
       }
     }
     last_trained = n;
-    whole = node.merged && node.home < whole ? node.home : whole;
+    whole = node.fusion.merged && node.fusion.home < whole ? node.fusion.home : whole;
     // A norm has the bias of the convolution before it where a backend rewrites the graph so; then
     // slots are as large on all backends.
     if (in_slots && node.layer == LayerKind::batch_norm && node.edges == 1) {
@@ -2539,7 +2554,9 @@ constexpr void fill_layout(Layout& layout, G const& graph, std::int64_t element_
       bool const biased = is_convolution(before.layer) && before.parameters == 2;
       whole = biased && source < whole ? source : whole;
     }
-    whole = in_slots && node.absorbs >= 0 && node.absorbs < whole ? node.absorbs : whole;
+    whole = in_slots && node.fusion.absorbs >= 0 && node.fusion.absorbs < whole
+                ? node.fusion.absorbs
+                : whole;
     std::int64_t const bytes =
         (layout.elements - layout.bucket_begin[layout.buckets]) * element_bytes;
     bool const is_first =
@@ -5173,7 +5190,7 @@ constexpr ChunkVerdict check_chunks(G const& graph, int chunks) {
   }
   for (int n = 1; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    if (!node.out.timed || (node.kind == NodeKind::layer && !node.in_chunks)) {
+    if (!node.out.timed || (node.kind == NodeKind::layer && !node.sequence.in_chunks)) {
       return {ChunkFault::layer, n};
     }
   }
@@ -5227,8 +5244,8 @@ constexpr void take_chunks(G& graph, int chunks) {
     node.in = detail::chunk_shape(node.in, chunks);
     node.out = detail::chunk_shape(node.out, chunks);
     node.macs = detail::chunk_part(node.macs, chunks);
-    node.chunks = chunks;
-    CarriedState const once = node.hands_on;  // kept of a chunk as of all rows
+    node.sequence.chunks = chunks;
+    CarriedState const once = node.sequence.hands_on;  // kept of a chunk as of all rows
     node.kept.scalars = detail::chunk_part(node.kept.scalars - once.h, chunks) + once.h;
     node.kept.numbers = detail::chunk_part(node.kept.numbers - once.c, chunks) + once.c;
   }
@@ -5325,7 +5342,7 @@ constexpr bool fuse_relu_in(AnyGraph& graph, AnyReaders const& readers) {
     int const source = graph.source[graph.node[n].first_edge];
     Node& before = graph.node[source];
     if (before.layer == LayerKind::batch_norm && readers.count[source] == 1) {
-      before.relu = true;
+      before.fusion.relu = true;
       graph.node[n].view = true;
       any = true;
     }
@@ -5351,15 +5368,15 @@ constexpr bool fuse_linear_in(AnyGraph& graph, AnyReaders const& readers, int co
       continue;
     }
     any = true;
-    graph.node[n].relu = activation.layer == LayerKind::relu;
-    graph.node[n].gelu = !graph.node[n].relu;
+    graph.node[n].fusion.relu = activation.layer == LayerKind::relu;
+    graph.node[n].fusion.gelu = !graph.node[n].fusion.relu;
     if (Node& behind = graph.node[reader(next)];
-        graph.node[n].gelu && behind.layer == LayerKind::linear) {
+        graph.node[n].fusion.gelu && behind.layer == LayerKind::linear) {
       activation.view = true;
-      behind.activated_by = n;
+      behind.fusion.activated_by = n;
     } else {
-      activation.home = n;
-      activation.activated_by = n;
+      activation.fusion.home = n;
+      activation.fusion.activated_by = n;
     }
   }
   return any;
@@ -5381,17 +5398,17 @@ constexpr bool fuse_sum_in(AnyGraph& graph, AnyReaders const& readers, int const
       continue;
     }
     any = true;
-    norm.sums = n;
-    sum.summed_by = n + 1;
-    sum.joined = readers.count[n] == 2 && !sum.named && readers.last[n] > n + 1 &&
-                 graph.node[readers.last[n]].stage == sum.stage;
+    norm.fusion.sums = n;
+    sum.fusion.summed_by = n + 1;
+    sum.fusion.joined = readers.count[n] == 2 && !sum.named && readers.last[n] > n + 1 &&
+                        graph.node[readers.last[n]].stage == sum.stage;
     int const first = graph.source[sum.first_edge];
     Node& dropout = graph.node[first];
     if (dropout.layer == LayerKind::dropout && readers.count[first] == 1 && near(first, n)) {
       int const source = graph.source[dropout.first_edge];
       if (!graph.node[source].is_end() && near(source, first)) {
-        dropout.home = source;
-        dropout.summed_by = n + 1;
+        dropout.fusion.home = source;
+        dropout.fusion.summed_by = n + 1;
       }
     }
   }
@@ -5421,8 +5438,8 @@ constexpr bool absorb_bias_in(AnyGraph& graph, AnyReaders const& readers) {
     }
     Node& norm = graph.node[readers.last[n]];
     if (norm.layer == LayerKind::batch_norm && norm.normalizes && norm.stage == convolution.stage) {
-      convolution.absorbed = true;
-      norm.absorbs = n;
+      convolution.fusion.absorbed = true;
+      norm.fusion.absorbs = n;
       any = true;
     }
   }
@@ -5433,7 +5450,7 @@ template <class AnyGraph, class AnyReaders>
 constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, int most) {
   auto const fits = [&](int n) {
     Node const& node = graph.node[n];
-    return node.layer == LayerKind::pointwise && node.home < 0 && node.width == 0 &&
+    return node.layer == LayerKind::pointwise && node.fusion.home < 0 && node.fusion.width == 0 &&
            readers.count[n] == 1 && graph.node[readers.last[n]].layer == LayerKind::batch_norm;
   };
   bool any = false;
@@ -5449,15 +5466,15 @@ constexpr bool merge_pointwise_in(AnyGraph& graph, AnyReaders const& readers, in
       Node& node = graph.node[n];
       if (fits(n) && graph.source[node.first_edge] == input &&
           node.parameters == leader.parameters && node.frozen == leader.frozen &&
-          node.stage == leader.stage && node.absorbed == leader.absorbed) {
-        node.merged = true;
-        node.home = first;
-        node.first_channel = width;
+          node.stage == leader.stage && node.fusion.absorbed == leader.fusion.absorbed) {
+        node.fusion.merged = true;
+        node.fusion.home = first;
+        node.fusion.first_channel = width;
         width += node.out[0];
         ++count;
       }
     }
-    leader.width = count > 1 ? width : 0;
+    leader.fusion.width = count > 1 ? width : 0;
     any = any || count > 1;
   }
   return any;
@@ -5474,8 +5491,8 @@ constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
     }
     Node const& node = graph.node[n];
     bool const writes_slices =
-        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.placed;
-    return writes_slices && node.home < 0 && readers.count[n] == 1 ? n : -1;
+        node.layer == LayerKind::batch_norm || node.layer == LayerKind::pool || node.fusion.placed;
+    return writes_slices && node.fusion.home < 0 && readers.count[n] == 1 ? n : -1;
   };
   bool any = false;
   for (int n = 1; n < graph.nodes; ++n) {
@@ -5487,13 +5504,13 @@ constexpr bool place_concat_in(AnyGraph& graph, AnyReaders const& readers) {
     if (!all) {
       continue;
     }
-    join.placed = true;
+    join.fusion.placed = true;
     any = true;
     int channel = 0;
     for (int e = 0; e < join.edges; ++e) {
       Node& node = graph.node[writer(graph.source[join.first_edge + e])];
-      node.home = n;
-      node.first_channel = channel;
+      node.fusion.home = n;
+      node.fusion.first_channel = channel;
       channel += node.out[0];
     }
   }
@@ -5987,13 +6004,13 @@ class SpreadPlanner {
   [[nodiscard]] constexpr bool is_product(int n) const {
     Node const& node = graph_.node[n];
     bool const product = node.layer == LayerKind::linear || is_convolution(node.layer);
-    return product && !node.columns.any() && plan_.dealt[n] == Dealt::whole && !shared_[n] &&
-           wish_[n] != Wish::whole;
+    return product && !node.sharing.columns.any() && plan_.dealt[n] == Dealt::whole &&
+           !shared_[n] && wish_[n] != Wish::whole;
   }
   // Whether it can be computed of some columns alone, with as much of each parameter.
   [[nodiscard]] constexpr bool is_divisible(int n) const {
     Node const& node = graph_.node[n];
-    bool fits = node.columns.any() && !(shared_[n] && node.parameters > 0);
+    bool fits = node.sharing.columns.any() && !(shared_[n] && node.parameters > 0);
     for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
       fits = fits && graph_.parameter[p].parameter.shape[0] == row_columns(node.out);
     }
@@ -6059,11 +6076,12 @@ class SpreadPlanner {
     for (; last >= 0 && !is_product(last); last = only_reader(last)) {
       Node const& node = graph_.node[last];
       if (!is_divisible(last) || wish_[last] == Wish::whole ||
-          (!node.columns.each && ((now.count > 0 && !now.same_parts(node.columns.in)) ||
-                                  !node.columns.in.divides(slices_)))) {
+          (!node.sharing.columns.each &&
+           ((now.count > 0 && !now.same_parts(node.sharing.columns.in)) ||
+            !node.sharing.columns.in.divides(slices_)))) {
         return -1;
       }
-      now = node.columns.each ? now : node.columns.out;
+      now = node.sharing.columns.each ? now : node.sharing.columns.out;
     }
     bool const fits = last >= 0 && wish_[last] != Wish::outputs && has_one_run(first, last) &&
                       wanted(first, last).divides(slices_) &&
@@ -6077,8 +6095,8 @@ class SpreadPlanner {
   // Parts of the output of a pair's first product: as a layer behind it says.
   [[nodiscard]] constexpr ColumnParts wanted(int first, int last) const {
     for (int n = only_reader(first); n != last; n = only_reader(n)) {
-      if (!graph_.node[n].columns.each) {
-        return graph_.node[n].columns.in;
+      if (!graph_.node[n].sharing.columns.each) {
+        return graph_.node[n].sharing.columns.in;
       }
     }
     return ColumnParts::whole(row_columns(graph_.node[first].out));
@@ -6089,7 +6107,7 @@ class SpreadPlanner {
     plan_.dealt[first] = Dealt::columns;
     plan_.parts[first] = wanted(first, last);
     for (int n = first, next = only_reader(n); next != last; n = next, next = only_reader(n)) {
-      Columns const& columns = graph_.node[next].columns;
+      Columns const& columns = graph_.node[next].sharing.columns;
       plan_.dealt[next] = Dealt::inside;
       plan_.parts[next] = columns.each ? plan_.parts[n] : columns.out;
     }
@@ -6270,8 +6288,8 @@ class Spreader : GraphWriter {
                         whole_.node[source].out, reader);
     node.needs_gradient = whole_.node[source].needs_gradient;
     node.name = "Copy";
-    node.slice = first;
-    node.span = span;
+    node.sharing.slice = first;
+    node.sharing.span = span;
     int const made = add(to, node, 1);
     add_edge(to, all ? local_[source] : from, whole_.edge_origin[whole_.node[reader].first_edge]);
     if (span > 1) {
@@ -6305,8 +6323,8 @@ class Spreader : GraphWriter {
     node.view = false;
     node.needs_gradient = whole_.node[n].needs_gradient;
     node.name = "Add";
-    node.slice = first;
-    node.span = span;
+    node.sharing.slice = first;
+    node.sharing.span = span;
     int const made = add(to, node, 2);
     add_edge(to, left, whole_.edge_origin[whole_.node[n].first_edge]);
     add_edge(to, right, whole_.edge_origin[whole_.node[n].first_edge]);
@@ -6321,7 +6339,7 @@ class Spreader : GraphWriter {
     Node node = between(kind, reduces ? Dealt::reduce : Dealt::whole, product.out, n);
     node.needs_gradient = product.needs_gradient;
     node.name = reduces ? "Reduce" : "Bias";
-    node.span = reduces ? dealing_.own : 1;
+    node.sharing.span = reduces ? dealing_.own : 1;
     if (!reduces) {
       node.view = false;
       node.frozen = product.frozen;
@@ -6338,8 +6356,8 @@ class Spreader : GraphWriter {
   [[nodiscard]] constexpr Node between(NodeKind kind, Dealt dealt, Shape shape, int n) const {
     Node const& beside = whole_.node[n];
     Node node{.kind = kind, .view = true};
-    node.dealt = dealt;
-    node.slices = dealt == Dealt::whole ? 1 : dealing_.slices;
+    node.sharing.dealt = dealt;
+    node.sharing.slices = dealt == Dealt::whole ? 1 : dealing_.slices;
     node.in = node.out = shape;
     node.origin = beside.origin;
     node.stage = beside.stage;
@@ -6353,24 +6371,24 @@ class Spreader : GraphWriter {
   template <class G>
   constexpr void add_own(G* to, int n, int slice, int copy) {
     Node node = whole_.node[n];
-    node.dealt = plan_.dealt[n];
-    if (node.dealt != Dealt::whole) {
+    node.sharing.dealt = plan_.dealt[n];
+    if (node.sharing.dealt != Dealt::whole) {
       int const slices = dealing_.slices;
-      node.slices = slices;
-      node.slice = slice;
-      node.parts = plan_.parts[n];
+      node.sharing.slices = slices;
+      node.sharing.slice = slice;
+      node.sharing.parts = plan_.parts[n];
       node.macs /= slices;
       node.kept.scalars /= slices;
       node.kept.numbers /= slices;
       node.kept.sums /= slices;
-      node.hands_back /= slices;
-      if (node.dealt == Dealt::rows || node.dealt == Dealt::inside) {
+      node.sequence.hands_back /= slices;
+      if (node.sharing.dealt == Dealt::rows || node.sharing.dealt == Dealt::inside) {
         node.in = slice_of(node.in);
       }
-      if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
+      if (node.sharing.dealt == Dealt::columns || node.sharing.dealt == Dealt::inside) {
         node.out = slice_of(node.out);
       }
-      if (node.dealt == Dealt::vocabulary) {
+      if (node.sharing.dealt == Dealt::vocabulary) {
         keep_words(node, whole_.node[n]);
       }
     }
@@ -6378,14 +6396,15 @@ class Spreader : GraphWriter {
     int const edges = node.edges;
     int const first_parameter = node.first_parameter;
     node.first_parameter = size_.parameters;
-    node.parameters = node.dealt == Dealt::rows ? 1 : node.parameters;
+    node.parameters = node.sharing.dealt == Dealt::rows ? 1 : node.parameters;
     for (int p = first_parameter; p < first_parameter + node.parameters; ++p) {
       add_parameter(to, n, p, slices_of(p, n, slice));
     }
     add(to, node, edges);
     for (int e = first; e < first + edges; ++e) {
       int const source = whole_.source[e];
-      bool const is_slice = node.dealt == Dealt::inside || node.dealt == Dealt::rows;
+      bool const is_slice =
+          node.sharing.dealt == Dealt::inside || node.sharing.dealt == Dealt::rows;
       add_edge(to, copy >= 0 ? copy_for(copy, slice) : local_[source] + (is_slice ? slice : 0),
                whole_.edge_origin[e]);
     }
@@ -6479,24 +6498,27 @@ namespace detail {
 template <GraphSize Size>
 constexpr bool has_own_slices(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  bool sound = node.dealt != Dealt::rows || node.parameters == 1;  // no bias before the sum
+  Sharing const& sharing = node.sharing;
+  bool sound = sharing.dealt != Dealt::rows || node.parameters == 1;  // no bias before the sum
   for (int p = node.first_parameter; p < node.first_parameter + node.parameters; ++p) {
     Parameter const& own = graph.parameter[p].parameter;
     ParameterSlices const& slices = graph.parameter[p].slices;
-    bool const of_rows = node.dealt == Dealt::between && !graph.parameter[p].frozen;
+    bool const of_rows = sharing.dealt == Dealt::between && !graph.parameter[p].frozen;
     sound = sound && graph.parameter[p].partial == of_rows;
-    if (node.dealt == Dealt::columns || node.dealt == Dealt::inside) {
-      sound = sound && slices == ParameterSlices{node.slices, 0, node.parts, node.slice} &&
+    if (sharing.dealt == Dealt::columns || sharing.dealt == Dealt::inside) {
+      sound = sound && slices == ParameterSlices{sharing.slices, 0, sharing.parts, sharing.slice} &&
               own.shape[0] == row_columns(node.out);
-    } else if (node.dealt == Dealt::rows) {
+    } else if (sharing.dealt == Dealt::rows) {
       Node const& before = graph.node[graph.source[node.first_edge]];
-      sound = sound && slices == ParameterSlices{node.slices, 1, before.parts, node.slice} &&
-              own.shape[1] == row_columns(node.in);
-    } else if (node.dealt == Dealt::embedding || node.dealt == Dealt::vocabulary) {
-      int const words = slices.parts.columns();
       sound = sound &&
-              slices == ParameterSlices{node.slices, 0, ColumnParts::whole(words), node.slice} &&
-              own.shape[0] == padded_slice(words, node.slices);
+              slices == ParameterSlices{sharing.slices, 1, before.sharing.parts, sharing.slice} &&
+              own.shape[1] == row_columns(node.in);
+    } else if (sharing.dealt == Dealt::embedding || sharing.dealt == Dealt::vocabulary) {
+      int const words = slices.parts.columns();
+      sound =
+          sound &&
+          slices == ParameterSlices{sharing.slices, 0, ColumnParts::whole(words), sharing.slice} &&
+          own.shape[0] == padded_slice(words, sharing.slices);
     } else {
       sound = sound && slices.count == 1;
     }
@@ -6528,15 +6550,16 @@ constexpr NodeKind collective_of(Dealt dealt) {
 template <GraphSize Size>
 constexpr bool has_own_times(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  bool sound = node.slices > 1 && node.in.timed && node.out.timed;
+  Sharing const& sharing = node.sharing;
+  bool sound = sharing.slices > 1 && node.in.timed && node.out.timed;
   for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
     sound = sound && graph.node[graph.source[e]].out == node.in;
   }
   Shape in = node.in;
   Shape out = node.out;
-  bool const gathers = node.dealt == Dealt::enter || node.dealt == Dealt::collect;
-  if (node.dealt != Dealt::between) {
-    (gathers ? in : out).extent[0] *= node.slices;
+  bool const gathers = sharing.dealt == Dealt::enter || sharing.dealt == Dealt::collect;
+  if (sharing.dealt != Dealt::between) {
+    (gathers ? in : out).extent[0] *= sharing.slices;
     sound = sound && node.edges == 1;
   }
   return sound && in == out;
@@ -6546,51 +6569,53 @@ constexpr bool has_own_times(Graph<Size> const& graph, int n) {
 template <GraphSize Size>
 constexpr bool has_own_rows(Graph<Size> const& graph, int n) {
   Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole) {
-    return node.slices == 1;
+  Sharing const& sharing = node.sharing;
+  if (sharing.dealt == Dealt::whole) {
+    return sharing.slices == 1;
   }
-  if (node.dealt == Dealt::between || node.exchanges_rows()) {
+  if (sharing.dealt == Dealt::between || node.exchanges_rows()) {
     return has_own_times(graph, n);
   }
   Node const& before = graph.node[graph.source[node.first_edge]];
   bool const reads = node.in == before.out;
-  bool const takes = node.dealt != Dealt::inside ||
-                     (node.columns.each ? node.parts == before.parts
-                                        : node.columns.in.same_parts(before.parts) &&
-                                              node.columns.in.divides(node.slices) &&
-                                              node.columns.out == node.parts);
-  bool const whole = node.dealt != Dealt::columns && node.dealt != Dealt::inside;
-  bool const makes = whole || (node.parts.divides(node.slices) &&
-                               node.parts.columns() == node.slices * row_columns(node.out));
-  return reads && takes && makes && node.edges == (node.dealt == Dealt::join ? 2 : 1);
+  bool const takes = sharing.dealt != Dealt::inside ||
+                     (sharing.columns.each ? sharing.parts == before.sharing.parts
+                                           : sharing.columns.in.same_parts(before.sharing.parts) &&
+                                                 sharing.columns.in.divides(sharing.slices) &&
+                                                 sharing.columns.out == sharing.parts);
+  bool const whole = sharing.dealt != Dealt::columns && sharing.dealt != Dealt::inside;
+  bool const makes = whole || (sharing.parts.divides(sharing.slices) &&
+                               sharing.parts.columns() == sharing.slices * row_columns(node.out));
+  return reads && takes && makes && node.edges == (sharing.dealt == Dealt::join ? 2 : 1);
 }
 
 /// Whether node @p n has to do with the slices that its inputs have, of @p own of a rank.
 template <GraphSize Size>
 constexpr bool has_own_span(Graph<Size> const& graph, int n, int own) {
   Node const& node = graph.node[n];
-  if (node.dealt == Dealt::whole || node.dealt == Dealt::between || node.exchanges_rows()) {
-    return node.slice == 0 && node.span == 1;
+  Sharing const& sharing = node.sharing;
+  if (sharing.dealt == Dealt::whole || sharing.dealt == Dealt::between || node.exchanges_rows()) {
+    return sharing.slice == 0 && sharing.span == 1;
   }
-  Node const& before = graph.node[graph.source[node.first_edge]];
-  switch (node.dealt) {
+  Sharing const& before = graph.node[graph.source[node.first_edge]].sharing;
+  switch (sharing.dealt) {
     case Dealt::copy:
-      return node.slice == 0 && node.span == own;
+      return sharing.slice == 0 && sharing.span == own;
     case Dealt::half: {
       int const left = left_of(before.span);
-      return node.slice == before.slice
-                 ? node.span == left && left < before.span
-                 : node.slice == before.slice + left && node.span == before.span - left;
+      return sharing.slice == before.slice
+                 ? sharing.span == left && left < before.span
+                 : sharing.slice == before.slice + left && sharing.span == before.span - left;
     }
     case Dealt::join: {
-      Node const& behind = graph.node[graph.source[node.first_edge + 1]];
-      return before.span == left_of(node.span) && behind.span == node.span - before.span &&
-             before.slice == node.slice && behind.slice == node.slice + before.span;
+      Sharing const& behind = graph.node[graph.source[node.first_edge + 1]].sharing;
+      return before.span == left_of(sharing.span) && behind.span == sharing.span - before.span &&
+             before.slice == sharing.slice && behind.slice == sharing.slice + before.span;
     }
     case Dealt::reduce:
-      return before.slice == 0 && before.span == own && node.slice == 0 && node.span == own;
+      return before.slice == 0 && before.span == own && sharing.slice == 0 && sharing.span == own;
     default:
-      return node.span == 1 && before.span == 1 && node.slice == before.slice;
+      return sharing.span == 1 && before.span == 1 && sharing.slice == before.slice;
   }
 }
 
@@ -6600,19 +6625,19 @@ class HalvesSeen {
  public:
   constexpr bool add(Graph<Size> const& graph, int n) {
     Node const& node = graph.node[n];
-    if (node.dealt != Dealt::half) {
+    if (node.sharing.dealt != Dealt::half) {
       return true;
     }
     int const whole = graph.source[node.first_edge];
-    bool& seen = seen_[whole][node.slice == graph.node[whole].slice ? 0 : 1];
+    bool& seen = seen_[whole][node.sharing.slice == graph.node[whole].sharing.slice ? 0 : 1];
     bool const is_first = !seen;
     seen = true;
     return is_first;
   }
   [[nodiscard]] constexpr bool all(Graph<Size> const& graph, int n) const {
     Node const& node = graph.node[n];
-    bool const is_copy = node.dealt == Dealt::copy || node.dealt == Dealt::half;
-    return !is_copy || node.span == 1 || (seen_[n][0] && seen_[n][1]);
+    bool const is_copy = node.sharing.dealt == Dealt::copy || node.sharing.dealt == Dealt::half;
+    return !is_copy || node.sharing.span == 1 || (seen_[n][0] && seen_[n][1]);
   }
 
  private:
@@ -6629,17 +6654,17 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph, int own = 1) {
   int readers[static_cast<std::size_t>(Size.nodes)] = {};
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
-    SpreadPair const wanted = spread_rule(node.dealt).in;
-    NodeKind const collective = detail::collective_of(node.dealt);
-    bool const joins = node.kind == NodeKind::add || node.dealt != Dealt::join;
-    bool const halves_one = (node.kind == NodeKind::half) == (node.dealt == Dealt::half);
+    SpreadPair const wanted = spread_rule(node.sharing.dealt).in;
+    NodeKind const collective = detail::collective_of(node.sharing.dealt);
+    bool const joins = node.kind == NodeKind::add || node.sharing.dealt != Dealt::join;
+    bool const halves_one = (node.kind == NodeKind::half) == (node.sharing.dealt == Dealt::half);
     if (!joins || !halves_one ||
         (node.is_collective() ? node.kind != collective : collective != NodeKind::layer)) {
       return {SpreadFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       int const source = graph.source[e];
-      SpreadPair const given = spread_rule(graph.node[source].dealt).out;
+      SpreadPair const given = spread_rule(graph.node[source].sharing.dealt).out;
       if (given != wanted) {
         return {SpreadFault::edge, n};
       }
@@ -6663,7 +6688,7 @@ constexpr SpreadVerdict check_spreads(Graph<Size> const& graph, int own = 1) {
     }
   }
   bool const whole =
-      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+      graph.result < 0 || spread_rule(graph.node[graph.result].sharing.dealt).out == SpreadPair{};
   return whole ? SpreadVerdict{} : SpreadVerdict{SpreadFault::result, graph.result};
 }
 
@@ -6763,10 +6788,10 @@ class RowFinder {
     Node const& node = graph_.node[n];
     bool const joins = node.kind == NodeKind::add || node.kind == NodeKind::multiply ||
                        node.kind == NodeKind::bias;
-    bool const layer =
-        node.kind == NodeKind::layer && (node.columns.each || node.layer == LayerKind::row_norm);
-    return node.dealt == Dealt::whole && (joins || layer) && node.out.timed && node.out.rank == 2 &&
-           has_shape_of_inputs(n) && !node.view && !node.named && !shared_[n];
+    bool const layer = node.kind == NodeKind::layer &&
+                       (node.sharing.columns.each || node.layer == LayerKind::row_norm);
+    return node.sharing.dealt == Dealt::whole && (joins || layer) && node.out.timed &&
+           node.out.rank == 2 && has_shape_of_inputs(n) && !node.view && !node.named && !shared_[n];
   }
   [[nodiscard]] constexpr bool has_shape_of_inputs(int n) const {
     Node const& node = graph_.node[n];
@@ -6935,13 +6960,13 @@ class RowDealer : GraphWriter {
     bool const leaves = kind == NodeKind::leave;
     bool const deals = kind == NodeKind::deal;
     node.kind = kind;
-    node.dealt = enters   ? Dealt::enter
-                 : leaves ? Dealt::leave
-                 : deals  ? Dealt::deal
-                          : Dealt::collect;
+    node.sharing.dealt = enters   ? Dealt::enter
+                         : leaves ? Dealt::leave
+                         : deals  ? Dealt::deal
+                                  : Dealt::collect;
     node.name = enters ? "Enter" : leaves ? "Leave" : deals ? "Deal" : "Collect";
     node.view = false;
-    node.slices = slices_;
+    node.sharing.slices = slices_;
     node.in = in;
     node.out = out;
     node.kept = Kept::of(false, false);
@@ -6974,8 +6999,8 @@ class RowDealer : GraphWriter {
       for (int e = 0; e < edges && e < 2; ++e) {
         rows[e] = rows_for(to, n, first + e);
       }
-      node.dealt = Dealt::between;
-      node.slices = slices_;
+      node.sharing.dealt = Dealt::between;
+      node.sharing.slices = slices_;
       node.in = rows_of(node.in);
       node.out = rows_of(node.out);
       node.macs /= slices_;
@@ -7082,13 +7107,13 @@ constexpr Extent2d tile_of(Extent2d image, Extent2d tiles) {
 constexpr bool fits_tiles(Node const& node, Extent2d tiles) {
   Extent2d const in = extent_of(node.in);
   Extent2d const out = extent_of(node.out);
-  Window window = node.neighbourhood.window;
+  Window window = node.sharing.neighbourhood.window;
   bool const strides =
       in.height == out.height * window.stride.height && in.width == out.width * window.stride.width;
   if (!strides || !divides(tiles, in) || !divides(tiles, out)) {
     return false;
   }
-  Halo const halo = halo_of(node.neighbourhood);
+  Halo const halo = halo_of(node.sharing.neighbourhood);
   Extent2d const tile = tile_of(in, tiles);
   bool const near = halo.top <= tile.height && halo.bottom <= tile.height &&
                     halo.left <= tile.width && halo.right <= tile.width;  // of neighbours alone
@@ -7108,7 +7133,7 @@ constexpr TilePlan<G> plan_tiles(G const& graph, Extent2d tiles) {
     Node const& node = graph.node[n];
     bool const joins = node.kind == NodeKind::concat || node.kind == NodeKind::add ||
                        node.kind == NodeKind::multiply;
-    bool const layer = node.kind == NodeKind::layer && node.neighbourhood.local;
+    bool const layer = node.kind == NodeKind::layer && node.sharing.neighbourhood.local;
     bool all = node.edges > 0;
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       all = all && plan.tiled[graph.source[e]];
@@ -7149,19 +7174,19 @@ namespace detail {
 /// Of a node that exchanges pixels: its output.
 constexpr Extent2d exchanged_extent(Node const& node) {
   Extent2d const in = extent_of(node.in);
-  bool const cuts = node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
-  return node.dealt == Dealt::gather
-             ? Extent2d{in.height * node.tiles.height, in.width * node.tiles.width}
-         : cuts ? node.halo.around(tile_of(in, node.tiles))
-                : node.halo.around(in);
+  bool const cuts = node.sharing.dealt == Dealt::cut || node.sharing.dealt == Dealt::cut_widened;
+  return node.sharing.dealt == Dealt::gather
+             ? Extent2d{in.height * node.sharing.tiles.height, in.width * node.sharing.tiles.width}
+         : cuts ? node.sharing.halo.around(tile_of(in, node.sharing.tiles))
+                : node.sharing.halo.around(in);
 }
 
 /// Of a node that computes a tile, or of one that is whole.
 constexpr bool has_own_image(Node const& node) {
-  if (node.dealt == Dealt::whole || node.kind != NodeKind::layer) {
+  if (node.sharing.dealt == Dealt::whole || node.kind != NodeKind::layer) {
     return true;
   }
-  Window window = node.neighbourhood.window;
+  Window window = node.sharing.neighbourhood.window;
   window.padding = {0, 0};
   return window.positions(extent_of(node.in)) == extent_of(node.out);
 }
@@ -7173,23 +7198,24 @@ template <GraphSize Size>
 constexpr TileVerdict check_tiles(Graph<Size> const& graph) {
   for (int n = 0; n < Size.nodes; ++n) {
     Node const& node = graph.node[n];
-    if ((node.kind == NodeKind::exchange) != exchanges_pixels(node.dealt)) {
+    if ((node.kind == NodeKind::exchange) != exchanges_pixels(node.sharing.dealt)) {
       return {TileFault::kind, n};
     }
     for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
       Node const& before = graph.node[graph.source[e]];
-      if (spread_rule(before.dealt).out != spread_rule(node.dealt).in) {
+      if (spread_rule(before.sharing.dealt).out != spread_rule(node.sharing.dealt).in) {
         return {TileFault::edge, n};
       }
-      if (node.dealt == Dealt::windowed && before.halo != halo_of(node.neighbourhood)) {
+      if (node.sharing.dealt == Dealt::windowed &&
+          before.sharing.halo != halo_of(node.sharing.neighbourhood)) {
         return {TileFault::halo, n};
       }
-      if (node.dealt == Dealt::tiled && node.kind == NodeKind::layer &&
-          halo_of(node.neighbourhood).any()) {
+      if (node.sharing.dealt == Dealt::tiled && node.kind == NodeKind::layer &&
+          halo_of(node.sharing.neighbourhood).any()) {
         return {TileFault::halo, n};
       }
       bool const first = e == node.first_edge;
-      if (node.dealt != Dealt::whole && first && node.in != before.out) {
+      if (node.sharing.dealt != Dealt::whole && first && node.in != before.out) {
         return {TileFault::shape, n};
       }
     }
@@ -7206,7 +7232,7 @@ constexpr TileVerdict check_tiles(Graph<Size> const& graph) {
     }
   }
   bool const whole =
-      graph.result < 0 || spread_rule(graph.node[graph.result].dealt).out == SpreadPair{};
+      graph.result < 0 || spread_rule(graph.node[graph.result].sharing.dealt).out == SpreadPair{};
   return whole ? TileVerdict{} : TileVerdict{TileFault::result, graph.result};
 }
 
@@ -7298,7 +7324,7 @@ class Tiler : GraphWriter {
  private:
   [[nodiscard]] constexpr Halo halo(int n) const {
     Node const& node = whole_.node[n];
-    return node.kind == NodeKind::layer ? halo_of(node.neighbourhood) : Halo{};
+    return node.kind == NodeKind::layer ? halo_of(node.sharing.neighbourhood) : Halo{};
   }
 
   // Where node @p reader finds what edge @p e carries, as it takes it.
@@ -7315,7 +7341,8 @@ class Tiler : GraphWriter {
                         : around.any()        ? Dealt::cut_widened
                                               : Dealt::cut;
     int const made = cut_[source];
-    bool const again = made >= 0 && made_[source].dealt == dealt && made_[source].halo == around &&
+    bool const again = made >= 0 && made_[source].sharing.dealt == dealt &&
+                       made_[source].sharing.halo == around &&
                        made_[source].stage == whole_.node[reader].stage;
     if (!again) {
       cut_[source] = exchange(to, dealt, around, source, reader, e);
@@ -7330,10 +7357,10 @@ class Tiler : GraphWriter {
     bool const gathers = dealt == Dealt::gather;
     bool const cuts = dealt == Dealt::cut || dealt == Dealt::cut_widened;
     Node node{.kind = NodeKind::exchange};
-    node.dealt = dealt;
-    node.slices = tiles_.height * tiles_.width;
-    node.tiles = tiles_;
-    node.halo = around;
+    node.sharing.dealt = dealt;
+    node.sharing.slices = tiles_.height * tiles_.width;
+    node.sharing.tiles = tiles_;
+    node.sharing.halo = around;
     node.in = cuts ? before.out : tile(before.out);
     node.out = gathers ? before.out : widened(tile(before.out), around);
     node.needs_gradient = before.needs_gradient;
@@ -7354,11 +7381,11 @@ class Tiler : GraphWriter {
     Node node = whole_.node[n];
     if (plan_.tiled[n]) {
       Halo const around = halo(n);
-      node.dealt = around.any() ? Dealt::windowed : Dealt::tiled;
-      node.slices = tiles_.height * tiles_.width;
-      node.tiles = tiles_;
-      node.macs /= node.slices;
-      node.kept.scalars /= node.slices;
+      node.sharing.dealt = around.any() ? Dealt::windowed : Dealt::tiled;
+      node.sharing.slices = tiles_.height * tiles_.width;
+      node.sharing.tiles = tiles_;
+      node.macs /= node.sharing.slices;
+      node.kept.scalars /= node.sharing.slices;
       node.in = widened(tile(node.in), around);
       node.out = tile(node.out);
     }
@@ -11574,10 +11601,35 @@ struct OpNeeds {
   std::int64_t scratch_bytes = 0;  ///< of any one pass, not kept
   std::int64_t staged_bytes = 0;  ///< gradients of parameters that wait until their bucket is whole
   std::int64_t packed_bytes = 0;  ///< parameters in a layout of the op's own, kept between steps
-  /// Of one sample, handed from rows of time to later ones: see Pass::position. A multiple of the
-  /// alignment of what is in it.
+  /// Of one sample, handed from rows of time to later ones: see SequencePass::position. A multiple
+  /// of the alignment of what is in it.
   std::int64_t carried_bytes = 0;
   std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
+};
+
+/// What an op reads and writes of the nodes that it computes besides its own, see Fusion.
+template <class T>
+struct FusedOperands {
+  std::byte const* activation = nullptr;  ///< what Fusion::activated_by has saved
+  T const* const* summands = nullptr;     ///< of Fusion::sums: its inputs
+  T* sum = nullptr;                       ///< and its output, which is x[0]
+  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
+};
+
+/// What an op hands from earlier rows of sequences to later ones, and back.
+struct SequenceOperands {
+  /// From call to call, sample b's state is at carry + b * carried_bytes; null: nothing is carried.
+  std::byte* carry = nullptr;
+  /// Here goes the state that the rows leave, laid out as carry: for a node with
+  /// SequenceNode::carried where SequencePass::position is -1, and for every node where passes have
+  /// chunks. Training has two places, since a pass may be computed again.
+  std::byte* carried_on = nullptr;
+  /// In chunks, this is all samples' gradient of what the next chunk has begun with, then of what
+  /// this one has, as the op lays it out.
+  std::byte* carry_gradient = nullptr;
+  /// In a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
+  /// between all before it, which are kept for the microbatch.
+  std::int64_t apart = 0;
 };
 
 /// One node's memory for one live microbatch. B is the microbatch's size; T is the type of
@@ -11594,23 +11646,52 @@ struct Operands {
   /// The gradient of each parameter with Parameter::touched; null where a device has none of these.
   GradientRows<P> const* rows = nullptr;
   std::byte* saved = nullptr;
-  std::byte const* activation = nullptr;  ///< what Node::activated_by has saved
-  T const* const* summands = nullptr;     ///< of Node::sums: its inputs
-  T* sum = nullptr;                       ///< and its output, which is x[0]
-  T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
   std::byte* packed = nullptr;
-  /// From call to call: that of sample b at carry + b * carried_bytes. Null: nothing is carried.
-  std::byte* carry = nullptr;
-  /// Of a node with Node::carried, where Pass::position is -1, and of every node where passes have
-  /// chunks: where what its rows leave goes, laid out likewise. Training has two places, since a
-  /// pass may be computed again.
-  std::byte* carried_on = nullptr;
-  /// Of chunks: the gradient of what the next one has begun with, then of what this one has, of all
-  /// samples, as the op lays it out.
-  std::byte* carry_gradient = nullptr;
-  /// Of a chunk behind the first: elements of x[0] from the chunk before to this one, and as many
-  /// between all before it, which are kept for the microbatch.
-  std::int64_t apart = 0;
+  FusedOperands<T> fused{};
+  SequenceOperands sequence{};
+};
+
+/// What a criterion reads and writes in a pass, all in the device's memory.
+struct CriterionPass {
+  std::int32_t const* targets = nullptr;  ///< one target a row, -1 for none; null: there are none
+  double const* row_scale = nullptr;      ///< the gradient of a row's loss
+  /// For a loss op whose `scale` the host cannot know: what its gradient is multiplied by besides;
+  /// null: nothing. On Host `scale` has it, and row_scale has it everywhere.
+  float const* loss_scale = nullptr;
+  float* scores = nullptr;  ///< instead of losses, the logits (limit) of the last row
+};
+
+/// Which rows of sequences a pass has, where these come in pieces.
+struct SequencePass {
+  /// How many of their rows came before. An op that looks at other rows reads them in
+  /// SequenceOperands::carry and adds these. -1: whole. Of a network of two inputs only the second
+  /// comes in pieces: the first, whole, with the piece of position 0.
+  int position = -1;
+  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
+  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
+  /// SequenceOperands::carried_on what its rows have got to, and in backward, from the last chunk
+  /// to the first, in SequenceOperands::carry_gradient the gradient of what they have begun with.
+  int rows_in_all = 0;
+  /// For an attention to the other input, on Host: (samples, longest), where it writes how much of
+  /// each row it has taken so far; null: it need not.
+  float* coverage = nullptr;
+
+  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
+  /// Position in time of the first row.
+  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
+};
+
+/// Which rows a rank has of all samples' rows, where it has a part of them, which an op sees as one
+/// sample's.
+struct ShardPass {
+  int sample_time = 0;         ///< rows of a sample; 0 where the rank has all rows
+  std::int64_t first_row = 0;  ///< which row of all samples the rank's first is
+};
+
+/// Times of samples whose clock is not the op's, where a network has two inputs.
+struct OtherClock {
+  int time = 0;                           ///< as Pass::time
+  std::int32_t const* lengths = nullptr;  ///< as Pass::lengths
 };
 
 /// What a pass over one microbatch may depend on.
@@ -11627,53 +11708,23 @@ struct Pass {
   /// Of each sample, in the device's memory: how many of its rows count; null: all. The others hold
   /// finite numbers that no result may depend on.
   std::int32_t const* lengths = nullptr;
-  /// For a criterion, in the device's memory: one target a row, -1 for none; null: there are none.
-  std::int32_t const* targets = nullptr;
-  double const* row_scale = nullptr;  ///< for a criterion, likewise: the gradient of a row's loss
-  /// For a loss op whose `scale` the host cannot know, likewise: what its gradient is multiplied by
-  /// besides; null: nothing. On Host `scale` has it, and row_scale has it everywhere.
-  float const* loss_scale = nullptr;
-  /// Where sequences come in pieces: how many of their rows came before. An op that looks at other
-  /// rows reads them in Operands::carry and adds these. -1: whole. Of a network of two inputs only
-  /// the second comes in pieces: the first, whole, with the piece of position 0.
-  int position = -1;
-  /// Where the pieces are the chunks of a step, which goes through all of them forward, and then
-  /// back: the rows of each sample in all chunks; 0: they are not. Then an op leaves in
-  /// Operands::carried_on what its rows have got to, and in backward, from the last chunk to the
-  /// first, in Operands::carry_gradient the gradient of what they have begun with.
-  int rows_in_all = 0;
-  /// For a criterion, in the device's memory: instead of losses, the logits (limit) of the last
-  /// row.
-  float* scores = nullptr;
-  /// For an attention to the other input whose rows come in pieces, on Host: (samples, longest),
-  /// where it writes how much of each row it has taken so far; null: it need not.
-  float* coverage = nullptr;
+  CriterionPass criterion{};
+  SequencePass sequence{};
+  ShardPass shard{};
+  OtherClock other_clock{};
 
-  [[nodiscard]] constexpr bool is_chunk() const { return rows_in_all > 0; }
   /// Whether no chunk comes behind this one.
   [[nodiscard]] constexpr bool is_last_chunk() const {
-    return !is_chunk() || position + time == rows_in_all;
+    return !sequence.is_chunk() || sequence.position + time == sequence.rows_in_all;
   }
-
-  /// Position in time of the first row.
-  [[nodiscard]] constexpr int first_row() const { return position > 0 ? position : 0; }
-
-  /// Where a rank has its part of the rows of all samples, and an op sees them as one sample's:
-  /// rows of a sample, 0 where it has all, and which row of all samples its first is.
-  int dealt_time = 0;
-  std::int64_t first_dealt = 0;
-
-  int other_time = 0;  ///< of the other clock, where a network has two inputs; and its lengths
-  std::int32_t const* other_lengths = nullptr;
 
   /// The same pass for an op whose first input is of clock @p clock.
   [[nodiscard]] constexpr Pass on_clock(int clock) const {
     Pass other = *this;
     if (clock != 0) {
-      other.time = other_time;
-      other.lengths = other_lengths;
-      other.other_time = time;
-      other.other_lengths = lengths;
+      other.time = other_clock.time;
+      other.lengths = other_clock.lengths;
+      other.other_clock = {time, lengths};
     }
     return other;
   }
@@ -11681,7 +11732,7 @@ struct Pass {
   /// The same pass for an op whose rows are all there, whatever comes in pieces.
   [[nodiscard]] constexpr Pass whole() const {
     Pass other = *this;
-    other.position = -1;
+    other.sequence.position = -1;
     return other;
   }
 
@@ -11692,8 +11743,7 @@ struct Pass {
     other.batch = batch > 0 ? 1 : 0;
     other.time = static_cast<int>(rows.each());
     other.lengths = nullptr;
-    other.dealt_time = time;
-    other.first_dealt = rows.first();
+    other.shard = {time, rows.first()};
     return other;
   }
 
@@ -11894,8 +11944,8 @@ struct BufferSizes {
   // Of a root, which may be wider than what it is named after.
   [[nodiscard]] constexpr std::int64_t stored_bytes(int node) const {
     Node const& n = graph.node[node];
-    std::int64_t const wider = n.width > 0 ? n.width : 1;
-    std::int64_t const own = n.width > 0 ? n.out[0] : 1;
+    std::int64_t const wider = n.fusion.width > 0 ? n.fusion.width : 1;
+    std::int64_t const own = n.fusion.width > 0 ? n.out[0] : 1;
     return aligned(n.out.elements() / own * wider * batch * element_bytes);
   }
 };
@@ -12102,8 +12152,8 @@ class ValuePlanner {
       auto const used = [&](int node) { last[static_cast<std::size_t>(root(node))] = n; };
       used(n);
       each_source(n, used);
-      if (graph_.node[n].sums >= 0) {
-        each_source(graph_.node[n].sums, used);
+      if (graph_.node[n].fusion.sums >= 0) {
+        each_source(graph_.node[n].fusion.sums, used);
       }
     }
     plan_.value.assign(static_cast<std::size_t>(graph_.nodes), MemoryPlan::none);
@@ -12207,6 +12257,21 @@ concept AsynchronousSchedule = requires(int devices, int microbatches) {
   { S::fits(devices, microbatches) } -> std::same_as<bool>;
   { S::asynchrony(devices, microbatches) } -> std::same_as<Asynchrony>;
 };
+
+namespace detail {
+
+/// The members that orders whose steps are of one microbatch have alike.
+template <WeightRule Weights, int Delays = 1>
+struct UpdatesEachMicrobatch {
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches == 1;
+  }
+  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
+    return {.devices = devices, .microbatches = microbatches, .weights = Weights, .delays = Delays};
+  }
+};
+
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -14709,7 +14774,7 @@ class ParameterShares {
       return;
     }
     arrive(device, bucket_of_[static_cast<std::size_t>(n)]);
-    if (int const absorbed = tables_.graph.node[n].absorbs; absorbed >= 0) {
+    if (int const absorbed = tables_.graph.node[n].fusion.absorbs; absorbed >= 0) {
       arrive(device, bucket_of_[static_cast<std::size_t>(absorbed)]);
     }
   }
@@ -15517,7 +15582,7 @@ class GradientPlanner {
       for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
         Own& own = own_[graph_.source[e]];
         ++own.readers;
-        own.summands += node.needs_gradient && !node.merged ? 1 : 0;
+        own.summands += node.needs_gradient && !node.fusion.merged ? 1 : 0;
       }
     }
   }
@@ -15544,8 +15609,8 @@ class GradientPlanner {
   constexpr void find_deaths() {
     for (int n = 0; n < graph_.nodes; ++n) {
       Node const& node = graph_.node[n];
-      int death =
-          task_.deferred ? std::numeric_limits<int>::max() : time(node.merged ? node.home : n);
+      int death = task_.deferred ? std::numeric_limits<int>::max()
+                                 : time(node.fusion.merged ? node.fusion.home : n);
       if (passes_on(n)) {
         for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
           death = std::max(death, death_of_summand(graph_.source[e]));
@@ -15584,9 +15649,9 @@ class GradientPlanner {
     }
     if (arena_.outgoing[n] >= 0) {
       only = arena_.outgoing[n];
-    } else if (graph_.node[n].joined) {
+    } else if (graph_.node[n].fusion.joined) {
       own.alone = true;
-      only = arena_.edge[graph_.node[graph_.node[n].summed_by].first_edge];
+      only = arena_.edge[graph_.node[graph_.node[n].fusion.summed_by].first_edge];
     } else if (givers != 1) {
       own.alone = true;
       only = place(sizes_.bytes(n), n, own.death);
@@ -15600,9 +15665,9 @@ class GradientPlanner {
     bool const passes = passes_on(n);
     bool const alone = !node.passes_gradient() && (own_[n].alone || !passes);
     std::int64_t channel = 0;
-    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.merged; ++e) {
+    for (int e = node.first_edge; e < node.first_edge + node.edges && !node.fusion.merged; ++e) {
       int const source = graph_.source[e];
-      std::int64_t const offset = node.placed ? channel * task_.element_bytes : 0;
+      std::int64_t const offset = node.fusion.placed ? channel * task_.element_bytes : 0;
       channel += graph_.node[source].out[0];
       if (graph_.node[source].needs_gradient) {
         arena_.edge[e] = passes ? arena_.node[n] + offset : place_edge_gradient(n, source, writer);
@@ -15623,18 +15688,19 @@ class GradientPlanner {
     if (arena_.outgoing[source] >= 0 && own_[source].readers == 1) {
       return arena_.outgoing[source];
     }
-    if (node.joined && graph_.node[n].sums == source) {  // the norm writes the sum of both
+    bool const sums = graph_.node[n].fusion.sums == source;  // the norm writes the sum of both
+    if (node.fusion.joined && sums) {
       return place(sizes_.bytes(source), n, own_[source].death);
     }
-    int const leader = node.merged ? node.home : source;
-    if (graph_.node[leader].width == 0) {
+    int const leader = node.fusion.merged ? node.fusion.home : source;
+    if (graph_.node[leader].fusion.width == 0) {
       return place(sizes_.bytes(source), writer, death_of_summand(source));
     }
     std::int64_t& wide = own_[leader].wide;
     if (wide == GradientArena::none) {
       wide = place(sizes_.stored_bytes(leader), n, own_[leader].death);
     }
-    return wide + node.first_channel * task_.element_bytes;
+    return wide + node.fusion.first_channel * task_.element_bytes;
   }
 
   // Memory that is written when @p writer has its turn and read until time @p death.
@@ -15651,7 +15717,7 @@ class GradientPlanner {
   // The gradient of its output and those of its inputs are in the same memory.
   [[nodiscard]] constexpr bool passes_on(int n) const {
     Node const& node = graph_.node[n];
-    return node.passes_gradient() || node.view || node.placed ||
+    return node.passes_gradient() || node.view || node.fusion.placed ||
            (task_.in_place[n] && own_[n].alone);
   }
 
@@ -15871,9 +15937,9 @@ class OperandTables {
     Storage& own = storage(m);
     for (int n = 0; n < graph_.nodes; ++n) {
       auto const i = static_cast<std::size_t>(n);
-      own.operands[i].carry = carry(n);
+      own.operands[i].sequence.carry = carry(n);
       if (!own.backward_operands.empty()) {
-        own.backward_operands[i].carry = own.operands[i].carry;
+        own.backward_operands[i].sequence.carry = own.operands[i].sequence.carry;
       }
     }
   }
@@ -15946,8 +16012,8 @@ class OperandTables {
 
   // Of a sum that a norm joins: the gradient that its other reader gives it.
   [[nodiscard]] T* other_gradient(int norm, int table) const {
-    int const sum = graph_.node[norm].sums;
-    for (int e = 0; sum >= 0 && graph_.node[sum].joined && e < graph_.edges; ++e) {
+    int const sum = graph_.node[norm].fusion.sums;
+    for (int e = 0; sum >= 0 && graph_.node[sum].fusion.joined && e < graph_.edges; ++e) {
       if (graph_.source[e] == sum && e != graph_.node[norm].first_edge) {
         return gradient(table, plan_.edge_gradient[static_cast<std::size_t>(e)]);
       }
@@ -15971,6 +16037,8 @@ class OperandTables {
       for (int n = stage.first; n < stage.last; ++n) {
         auto const i = static_cast<std::size_t>(n);
         Node const& node = graph_.node[n];
+        int const activated_by = node.fusion.activated_by;
+        int const sum = node.fusion.sums;
         point_forks(n, own);
         own.gradient.push_back(gradient(t, plan_.node_gradient[i]));
         own.operands.push_back(
@@ -15984,12 +16052,12 @@ class OperandTables {
              .rows = parameters_.rows.empty() ? nullptr
                                               : parameters_.rows.data() + node.first_parameter,
              .saved = saved_of(n, s, t),
-             .activation = node.activated_by >= 0 ? saved_of(node.activated_by, s, t) : nullptr,
-             .summands = node.sums >= 0 ? own.edge_value.data() + graph_.node[node.sums].first_edge
-                                        : nullptr,
-             .sum = node.sums >= 0 ? value_of(node.sums, t) : nullptr,
-             .also = other_gradient(n, t),
-             .packed = packed_at(n, places_.forward(t))});
+             .packed = packed_at(n, places_.forward(t)),
+             .fused = {.activation = activated_by >= 0 ? saved_of(activated_by, s, t) : nullptr,
+                       .summands =
+                           sum >= 0 ? own.edge_value.data() + graph_.node[sum].first_edge : nullptr,
+                       .sum = sum >= 0 ? value_of(sum, t) : nullptr,
+                       .also = other_gradient(n, t)}});
       }
     }
     own.table = {.operands = own.operands.data(),
@@ -16029,7 +16097,7 @@ class OperandTables {
     std::vector<std::pair<int, T const*>> forks;
     for (int m = n + 1; m < graph_.nodes; ++m) {
       for (int e = graph_.node[m].first_edge, end = e + graph_.node[m].edges; e < end; ++e) {
-        if (graph_.source[e] == n && !graph_.node[m].merged) {
+        if (graph_.source[e] == n && !graph_.node[m].fusion.merged) {
           forks.emplace_back(graph_.edge_origin[e], own.edge_gradient[static_cast<std::size_t>(e)]);
         }
       }
@@ -17506,7 +17574,7 @@ template <class P>
 TANDEM_COLD std::vector<NamedState<P>> named_states(GraphView network, int samples) {
   std::vector<NamedState<P>> list;
   for (int n = 0; n < network.nodes; ++n) {
-    CarriedState const& carried = network.node[n].carried;
+    CarriedState const& carried = network.node[n].sequence.carried;
     std::string const path = to_string(network.node[n].path);
     auto const add = [&](bool c, int numbers) TANDEM_COLD {
       if (numbers > 0) {
@@ -17595,8 +17663,8 @@ class CarriedStates {
       Place const& own = of_node_[static_cast<std::size_t>(n)];
       if (own.bytes > 0 && graph_.node[n].stage == stage) {
         std::int64_t const at = own.offset + first * own.bytes;
-        operands(n).carry = begun_.data() + at;
-        operands(n).carried_on = (training ? left_ : begun_).data() + at;
+        operands(n).sequence.carry = begun_.data() + at;
+        operands(n).sequence.carried_on = (training ? left_ : begun_).data() + at;
       }
     }
   }
@@ -17639,7 +17707,7 @@ class CarriedStates {
     std::vector<Place> list;
     std::int64_t offset = 0;
     for (int n = 0; n < graph.nodes; ++n) {
-      bool const carries = graph.node[n].carried.any();
+      bool const carries = graph.node[n].sequence.carried.any();
       Place const own{offset, carries ? needs[static_cast<std::size_t>(n)].carried_bytes : 0};
       list.push_back(own);
       offset += own.bytes * samples;
@@ -17690,7 +17758,8 @@ class CarriedStates {
           if (tensor.c) {
             f(reinterpret_cast<P*>(state), row, tensor.numbers);
           } else {
-            f(reinterpret_cast<T*>(state + node.carried.h_at(sizeof(P))), row, tensor.numbers);
+            f(reinterpret_cast<T*>(state + node.sequence.carried.h_at(sizeof(P))), row,
+              tensor.numbers);
           }
         }
       }
@@ -17735,13 +17804,13 @@ class CarriedChunks {
         continue;
       }
       auto& of = operands(n, 0);
-      of.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
-      if (!graph_.node[n].carried.any()) {
-        of.carry = of.carried_on = memory_.data() + own.state;
+      of.sequence.apart = first ? 0 : of.x[0] - operands(n, 1).x[0];
+      if (!graph_.node[n].sequence.carried.any()) {
+        of.sequence.carry = of.sequence.carried_on = memory_.data() + own.state;
       } else if (!first) {
-        of.carry = of.carried_on;
+        of.sequence.carry = of.sequence.carried_on;
       }
-      of.carry_gradient = memory_.data() + own.gradient;
+      of.sequence.carry_gradient = memory_.data() + own.gradient;
     }
   }
 
@@ -17774,7 +17843,7 @@ class CarriedChunks {
     std::int64_t offset = 0;
     for (int n = 0; n < graph.nodes; ++n) {
       OpNeeds const& own = needs[static_cast<std::size_t>(n)];
-      bool const kept = graph.node[n].carried.any();
+      bool const kept = graph.node[n].sequence.carried.any();
       std::int64_t const state = kept ? 0 : detail::aligned(samples * own.carried_bytes);
       list.push_back({offset, offset + state, own.carried_bytes + own.carried_gradient_bytes > 0});
       offset += state + detail::aligned(samples * own.carried_gradient_bytes);
@@ -18341,7 +18410,7 @@ struct PhaseRule {
 /// The rule of a node: a vocabulary that ranks share, or statistics that they have together.
 /// @param stage  its local stage
 constexpr PhaseRule phase_rule(Node const& node, bool several_replicas, int stage = 0) {
-  bool const shares_words = node.dealt == Dealt::vocabulary;
+  bool const shares_words = node.sharing.dealt == Dealt::vocabulary;
   return {.stage = stage,
           .always = shares_words,
           .replicas = shares_words || (several_replicas && node.synchronizes),
@@ -18988,7 +19057,7 @@ namespace detail {
 
 /// own_op() of a node; `tiled` of one that joins statistics with other tiles.
 constexpr Dealt op_of(Node const& node) {
-  return node.joins_tiles() ? Dealt::tiled : own_op(node.dealt);
+  return node.joins_tiles() ? Dealt::tiled : own_op(node.sharing.dealt);
 }
 
 /// The type of the op of node @p N, which has one.
@@ -19160,9 +19229,10 @@ namespace detail {
 
 // The dropout that a norm computes; if there is none, a node without a rate.
 TANDEM_ONCE Node const& dropped(GraphView graph, Node const& norm) {
-  int const first = norm.sums < 0 ? 0 : graph.source[graph.node[norm.sums].first_edge];
-  bool const drops = norm.sums >= 0 && graph.node[first].layer == LayerKind::dropout &&
-                     graph.node[first].summed_by >= 0;
+  int const sum = norm.fusion.sums;
+  int const first = sum < 0 ? 0 : graph.source[graph.node[sum].first_edge];
+  bool const drops = sum >= 0 && graph.node[first].layer == LayerKind::dropout &&
+                     graph.node[first].fusion.summed_by >= 0;
   static constexpr Node none{};
   return drops ? graph.node[first] : none;
 }
@@ -19172,7 +19242,7 @@ TANDEM_ONCE MergedOutputs merged_into(GraphView graph, int leader) {
   MergedOutputs merged{.count = 0};
   for (int n = leader; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    if (n == leader || (node.merged && node.home == leader)) {
+    if (n == leader || (node.fusion.merged && node.fusion.home == leader)) {
       merged.channels[merged.count] = node.out[0];
       merged.parameter[merged.count++] = node.first_parameter - first.first_parameter;
     }
@@ -19189,6 +19259,8 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
   std::vector<OpSetup> list;
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
+    Sharing const& own = node.sharing;
+    int const absorbs = node.fusion.absorbs;
     Node const& dropped = detail::dropped(graph, node);
     list.push_back(
         {.node = node,
@@ -19201,13 +19273,12 @@ TANDEM_ONCE std::vector<OpSetup> op_setups(DeviceTables const& tables,
          .x_stride = node.edges > 0 ? stored_channels(graph, graph.source[node.first_edge]) : 0,
          .y_stride = stored_channels(graph, n),
          .merged = detail::merged_into(graph, n),
-         .absorbed_bias = node.absorbs < 0
-                              ? 0
-                              : graph.node[node.absorbs].first_parameter + 1 - node.first_parameter,
+         .absorbed_bias =
+             absorbs < 0 ? 0 : graph.node[absorbs].first_parameter + 1 - node.first_parameter,
          .dropout = dropped.rate,
          .dropout_index = dropped.origin,
          // A rank that has several slices counts all slices of all ranks.
-         .slice = {slice.number * (node.slices / slice.count) + node.slice, node.slices}});
+         .slice = {slice.number * (own.slices / slice.count) + own.slice, own.slices}});
   }
   return list;
 }
@@ -19392,7 +19463,7 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
   std::vector<NodeStep<Backend>> steps(static_cast<std::size_t>(graph.nodes));
   for (int n = 0; n < graph.nodes; ++n) {
     Node const& node = graph.node[n];
-    for (int e = 0; e < node.edges && !node.merged; ++e) {
+    for (int e = 0; e < node.edges && !node.fusion.merged; ++e) {
       ++steps[static_cast<std::size_t>(graph.source[node.first_edge + e])].uses;
     }
   }
@@ -19405,15 +19476,15 @@ TANDEM_COLD std::vector<NodeStep<Backend>> node_steps(DeviceTables const& tables
     if (node.needs_gradient && node.computes()) {
       step.wanted = wanted_of(node, gives_input_gradient(graph, n));
     }
-    step.adds_forks =
-        node.needs_gradient && (node.kind == NodeKind::receive || (step.uses > 1 && !node.joined));
+    step.adds_forks = node.needs_gradient &&
+                      (node.kind == NodeKind::receive || (step.uses > 1 && !node.fusion.joined));
     step.collective = node.is_collective();
     step.phased = phase_rule(node, tables.several_replicas).joins();
     step.of_source = tables.reads_two && has_source_time(node);
-    step.dealt_rows = spread_rule(node.dealt).out.value == Spread::rows;
+    step.dealt_rows = spread_rule(node.sharing.dealt).out.value == Spread::rows;
     step.clock = node.in.clock;
     step.closes = node.needs_gradient && trains ? tables.layout.closes[n] : -1;
-    if (node.needs_gradient && node.edges == 1 && !node.merged) {
+    if (node.needs_gradient && node.edges == 1 && !node.fusion.merged) {
       int const source = graph.source[node.first_edge];
       Node const& before = graph.node[source];
       bool const sums = before.kind == NodeKind::copy || before.kind == NodeKind::enter;
@@ -19582,7 +19653,7 @@ class NodePasses {
     if constexpr (Host::has_branches) {
       host.branches.begin_forward(host.device, n);
     }
-    if (step.of_source && pass.position > 0) {
+    if (step.of_source && pass.sequence.position > 0) {
       return;  // what came with the first row still holds
     }
     if (step.op != nullptr && !is_idle(step, pass)) {
@@ -24094,12 +24165,12 @@ struct StepSlot : SlotState {
         .accumulate = own.adds,
         .time = own.time.of[0],
         .lengths = feed.lengths(own),
-        .position = own.position >= 0 ? own.position : key.position,
-        .rows_in_all = own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0,
-        .other_time = own.time.of[1],
-        .other_lengths = feed.second_lengths(own)};
+        .sequence = {.position = own.position >= 0 ? own.position : key.position,
+                     .rows_in_all =
+                         own.position >= 0 ? own.time.of[0] * parts.plan.batching.chunks : 0},
+        .other_clock = {own.time.of[1], feed.second_lengths(own)}};
     if constexpr (requires { feed.coverage(own); }) {
-      pass.coverage = feed.coverage(own);
+      pass.sequence.coverage = feed.coverage(own);
     }
     if (program.tables.has_result) {
       set_criterion(pass, own);
@@ -24111,15 +24182,15 @@ struct StepSlot : SlotState {
     bool const is_scaled = key.training && scaled != nullptr;
     if (weighs_targets) {
       int const copy = microbatches.copy_of(own);
-      pass.row_scale = is_scaled ? &scaled->row_scale[copy] : &state->row_scale[copy];
+      pass.criterion.row_scale = is_scaled ? &scaled->row_scale[copy] : &state->row_scale[copy];
     }
     if constexpr (!host_knows_scale) {
-      pass.loss_scale = is_scaled ? &scaled->now.scale : nullptr;
+      pass.criterion.loss_scale = is_scaled ? &scaled->now.scale : nullptr;
     }
     if constexpr (std::is_same_v<Target, std::int32_t>) {  // as those of a criterion's rows are
       if (result_node().criterion) {
-        pass.targets = key.targets ? feed.targets(own) : nullptr;
-        pass.scores = feed.scores(own);
+        pass.criterion.targets = key.targets ? feed.targets(own) : nullptr;
+        pass.criterion.scores = feed.scores(own);
       }
     }
   }
@@ -25509,7 +25580,7 @@ class MicrobatchPasses {
     if (stage.has_input && parts.tables.reads_two) {
       parts.memory.set_input(t, slot.feed.second_input(own), stage.id, 1);
     }
-    bool const generates = pass.position >= 0 && !pass.is_chunk();
+    bool const generates = pass.sequence.position >= 0 && !pass.sequence.is_chunk();
     if (generates) {
       parts.memory.carry(t, sample);
     }
@@ -25520,7 +25591,7 @@ class MicrobatchPasses {
     }
     if (parts.chunks) {
       parts.chunks->point(
-          stage.id, pass.position == 0, [&](int n, int before) -> auto& {
+          stage.id, pass.sequence.position == 0, [&](int n, int before) -> auto& {
             return parts.memory.operands(t - before, n);
           });
     }
@@ -25534,8 +25605,8 @@ class MicrobatchPasses {
                                              BackwardPart part, Microbatch const& own,
                                              PassType const& pass) {
     if (parts.chunks) {
-      parts.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.position,
-                            pass.position + pass.time, pass.rows_in_all);
+      parts.chunks->go_back(stage.id, part == BackwardPart::weight_gradient, pass.sequence.position,
+                            pass.sequence.position + pass.time, pass.sequence.rows_in_all);
     }
     if (part != BackwardPart::weight_gradient && own.size > 0) {
       parts.await_links(ActionKind::backward, stage.id, true, own.chunk);
@@ -26276,10 +26347,6 @@ struct OneProcessHolds {
                 "Transport<Ranks>: ranks in one process, by ThreadsTransport or VirtualTransport, "
                 "are at most 256; take fewer devices");
 };
-
-}  // namespace detail
-
-namespace detail {
 
 /// Elements of a block of 4 KiB: what is kept of it between two passes stays in a first-level
 /// cache.
@@ -27772,9 +27839,30 @@ namespace tandem {
 
 class ThreadsCommunicator;
 class VirtualCommunicator;
+
 namespace detail {
+
 class MpiGroup;
+
+/// send(); where it fails for a reason of its own, fail(why) comes before the error.
+template <class Send, class Fail>
+void guarded_message(Send const& send, Fail const& fail) {
+  try {
+    send();
+  } catch (AbortedError const&) {
+    throw;
+  } catch (TimeoutError const&) {
+    throw;
+  } catch (Error const& error) {
+    fail(error.what());
+    throw;
+  } catch (std::bad_alloc const&) {
+    fail("out of memory for a message; use a smaller batch or more microbatches");
+    throw;
+  }
 }
+
+}  // namespace detail
 
 /// The shared state of n ranks. Made by the thread that starts them, and outlives them; each rank
 /// uses its communicator(rank). Not copyable, not movable.
@@ -27838,19 +27926,8 @@ class ThreadsGroup {
   /// the message the group fails: its sender may itself wait for what the receiver sends later.
   template <class Fill>
   void send(int rank, int peer, detail::Call const& call, Fill const& fill) {
-    try {
-      mail_.send(rank, peer, call, fill, Where{*this});
-    } catch (AbortedError const&) {
-      throw;
-    } catch (TimeoutError const&) {
-      throw;
-    } catch (Error const& error) {
-      abort(rank, error.what());
-      throw;
-    } catch (std::bad_alloc const&) {
-      abort(rank, "out of memory for a message; use a smaller batch or more microbatches");
-      throw;
-    }
+    detail::guarded_message([&] { mail_.send(rank, peer, call, fill, Where{*this}); },
+                            [&](char const* why) { abort(rank, why); });
   }
 
   /// drain(box) when a message from @p peer to @p rank has come.
@@ -29026,6 +29103,11 @@ class ReadDescriptor {
   int descriptor_;
 };
 
+/// @p bytes as the characters of a text.
+inline std::string_view characters_of(std::span<std::uint8_t const> bytes) {
+  return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+}
+
 inline bool no_such_entry(int error) { return error == ENOENT || error == ENOTDIR; }
 
 enum class Pipes { read, refuse };
@@ -29643,10 +29725,6 @@ template <BucketedDataset D>
     return first;
   }
 }
-
-}  // namespace detail
-
-namespace detail {
 
 /// Fills @p order with batches of the samples of each bucket, then with the rest.
 TANDEM_ONCE void order_batches(std::span<std::int64_t> order,
@@ -31871,12 +31949,12 @@ struct GraphBuilder {
         node.out.clock = node.out.timed ? in.clock : std::int8_t{0};
         node.macs = macs_of<L>(in);
         node.kept = kept_of<L>(in);
-        node.columns = columns_of<L>(in);
-        node.neighbourhood = neighbourhood_of<L>(in);
-        node.carried = carried_of<L>();
-        node.hands_on = hands_on_of<L>();
-        node.hands_back = hands_back_of<L>(in);
-        node.in_chunks = takes_chunks<L>(in);
+        node.sharing.columns = columns_of<L>(in);
+        node.sharing.neighbourhood = neighbourhood_of<L>(in);
+        node.sequence.carried = carried_of<L>();
+        node.sequence.hands_on = hands_on_of<L>();
+        node.sequence.hands_back = hands_back_of<L>(in);
+        node.sequence.in_chunks = takes_chunks<L>(in);
         Parameters const list = parameters_of<L>(in);
         add_parameters(node, list);
         if constexpr (!std::is_void_v<typename SharedBy<L>::type>) {
@@ -36552,15 +36630,16 @@ TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup);
 template <class Device>
 DropoutColumns chunk_columns(DropoutColumns const& own, Shape const& shape, Pass<Device> const& p) {
   DropoutColumns columns = own.runs > 0 ? own : DropoutColumns::of_rows(detail::row_size(shape), 0);
-  columns.first_row = p.position;
+  columns.first_row = p.sequence.position;
   return columns;
 }
 
 /// Which rows of the batch a pass has.
 template <class Device>
 DropoutRows dropout_rows(Shape const& shape, Pass<Device> const& p) {
-  std::int64_t const of_sample = p.dealt_time > 0 ? p.dealt_time : shape.rows(1, p.time);
-  return {p.first_dealt, p.rows(shape), of_sample};
+  std::int64_t const of_sample =
+      p.shard.sample_time > 0 ? p.shard.sample_time : shape.rows(1, p.time);
+  return {p.shard.first_row, p.rows(shape), of_sample};
 }
 
 }  // namespace tandem
@@ -36571,19 +36650,19 @@ namespace tandem {
 
 TANDEM_ONCE DropoutColumns dropout_columns(OpSetup const& setup) {
   DropoutColumns columns;
-  if (setup.node.dealt == Dealt::between) {
+  if (setup.node.sharing.dealt == Dealt::between) {
     int const row = detail::row_size(setup.node.out);
     columns = {.own = row, .whole = row, .runs = 1, .count = {row}};
   } else if (setup.slice.count > 1) {
     Shape const& own = setup.node.out;  // an image is one row of its elements, (C, H, W)
     int const pixels = own.rank == 3 ? own[1] * own[2] : 1;
     columns.own = detail::row_columns(own) * pixels;
-    columns.whole = setup.node.parts.columns() * pixels;
-    setup.node.parts.each_run(setup.slice.number, setup.slice.count,
-                              [&](int /*own*/, int whole, int count) {
-                                columns.at[columns.runs] = whole * pixels;
-                                columns.count[columns.runs++] = count * pixels;
-                              });
+    columns.whole = setup.node.sharing.parts.columns() * pixels;
+    setup.node.sharing.parts.each_run(setup.slice.number, setup.slice.count,
+                                      [&](int /*own*/, int whole, int count) {
+                                        columns.at[columns.runs] = whole * pixels;
+                                        columns.count[columns.runs++] = count * pixels;
+                                      });
   }
   return columns;
 }
@@ -36635,7 +36714,7 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, float rate, T const* from, T* to) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
                    place(p), rate, from, to);
     } else if (columns_.runs > 0) {
@@ -37193,7 +37272,7 @@ constexpr AttentionShape attention_shape(OpSetup const& setup) {
   return {.heads = heads,
           .key_heads = key_heads,
           .width = in[1] / (heads + 2 * key_heads),
-          .longest = in[0] * setup.node.chunks,
+          .longest = in[0] * setup.node.sequence.chunks,
           .causal = L::causal,
           .first_head = setup.slice.number * heads};
 }
@@ -37239,7 +37318,7 @@ class AttentionOp {
       : shape_{shape},
         layer_{static_cast<std::uint32_t>(setup.index)},
         rate_{static_cast<float>(rate)},
-        chunks_{setup.node.chunks},
+        chunks_{setup.node.sequence.chunks},
         scratch_{std::max(chunks_ > 1 ? 0 : Kernels::scratch_bytes(shape, setup.threads),
                           std::max(attention_step_scratch<T>(shape, setup.threads),
                                    attention_chunk_scratch<T>(shape, setup.threads)) *
@@ -37267,14 +37346,14 @@ class AttentionOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       attention_chunk_forward<T>(p.device.team, shape_, rows(p), chunk(o, p),
                                  dropout(p, p.training ? rate_ : 0.0F), o.x[0], o.y,
                                  p.training ? reinterpret_cast<Sum*>(o.saved) : nullptr,
                                  p.device.scratch_as<Sum>());
       return;
     }
-    if (p.position >= 0) {
+    if (p.sequence.position >= 0) {
       step(o, p);
       return;
     }
@@ -37283,7 +37362,7 @@ class AttentionOp {
                      p.device.scratch_as<Normaliser>());
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       attention_chunk_gradient<T>(p.device.team, shape_, rows(p), chunk(o, p), dropout(p, rate_),
                                   o.x[0], o.y, o.dy, reinterpret_cast<Sum const*>(o.saved), o.dx[0],
                                   p.device.scratch_as<Sum>());
@@ -37308,17 +37387,18 @@ class AttentionOp {
     bool const at_once = p.time == 1;  // then they stand one behind the other
     for (std::int64_t first = 0; first < p.batch; first += at_once ? p.batch : 1) {
       for (std::int64_t row = first * p.time; row < (first + 1) * p.time; ++row) {
-        int const position = p.position + static_cast<int>(row - first * p.time);
+        int const position = p.sequence.position + static_cast<int>(row - first * p.time);
         attention_step(p.device.team, shape_, at_once ? p.batch : 1, position,
                        o.x[0] + row * shape_.row(),
-                       reinterpret_cast<T*>(o.carry + first * carried()), o.y + row * shape_.out(),
-                       p.device.scratch_as<AttentionScalar<T>>());
+                       reinterpret_cast<T*>(o.sequence.carry + first * carried()),
+                       o.y + row * shape_.out(), p.device.scratch_as<AttentionScalar<T>>());
       }
     }
   }
 
   static AttentionChunkRows<Sum> chunk(Operands<T, P> const& o, Pass<Device> const& p) {
-    return {p.position, o.apart, p.is_last_chunk(), reinterpret_cast<Sum*>(o.carry_gradient)};
+    return {p.sequence.position, o.sequence.apart, p.is_last_chunk(),
+            reinterpret_cast<Sum*>(o.sequence.carry_gradient)};
   }
   static AttentionRows rows(Pass<Device> const& p) { return {p.batch, p.time, p.lengths}; }
 
@@ -38837,12 +38917,12 @@ class BahdanauOp {
     Operands<T, P> queries = o;
     queries.y = s.q;
     of_queries_.forward(queries, query_rows(p, rows));
-    if (p.position <= 0) {
+    if (p.sequence.position <= 0) {
       Operands<T, P> keys = operands_of_keys(o);
       keys.y = s.k;
       of_keys_.forward(keys, key_rows(p, rows));
     }
-    if (p.position >= 0) {
+    if (p.sequence.position >= 0) {
       step(o, p, rows, s);
       return;
     }
@@ -38966,7 +39046,7 @@ class BahdanauOp {
     return (static_cast<std::int64_t>(sizeof(std::int64_t)) + longest_.keys * row + 7) / 8 * 8;
   }
   [[nodiscard]] Carried carried(Operands<T, P> const& o, std::int64_t sample) const {
-    std::byte* const own = o.carry + sample * carried();
+    std::byte* const own = o.sequence.carry + sample * carried();
     R* const taken = reinterpret_cast<R*>(own + sizeof(std::int64_t));
     T* const keys = reinterpret_cast<T*>(taken + longest_.keys);
     return {reinterpret_cast<std::int64_t*>(own), taken, keys,
@@ -38983,7 +39063,7 @@ class BahdanauOp {
     p.device.team.parallel_for(rows.batch, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t b = begin; b < end; ++b) {
         Carried const own = carried(o, b);
-        if (p.position == 0) {
+        if (p.sequence.position == 0) {
           std::int64_t const first = b * rows.keys;
           *own.length = rows.length(b);
           std::fill_n(own.taken, longest_.keys, R{0});
@@ -38991,8 +39071,8 @@ class BahdanauOp {
           std::copy_n(o.x[1] + first * rows.channels, *own.length * rows.channels, own.values);
         }
         take(o, rows, s, unit, b);
-        for (int j = 0; p.coverage != nullptr && j < longest_.keys; ++j) {
-          p.coverage[b * longest_.keys + j] = static_cast<float>(own.taken[j]);
+        for (int j = 0; p.sequence.coverage != nullptr && j < longest_.keys; ++j) {
+          p.sequence.coverage[b * longest_.keys + j] = static_cast<float>(own.taken[j]);
         }
       }
     });
@@ -39017,8 +39097,8 @@ class BahdanauOp {
     AdditiveRows rows = longest_;
     rows.batch = p.batch;
     rows.queries = p.time;
-    rows.keys = alike_ ? p.time : p.other_time;
-    rows.lengths = alike_ ? p.lengths : p.other_lengths;
+    rows.keys = alike_ ? p.time : p.other_clock.time;
+    rows.lengths = alike_ ? p.lengths : p.other_clock.lengths;
     return rows;
   }
   R* own_scratch(Pass<Device> const& p) const {
@@ -39679,25 +39759,25 @@ template <class T, class P>
 class PositionsOp {
  public:
   explicit PositionsOp(OpSetup const& setup)
-      : shape_{setup.node.in}, longest_{shape_[0] * setup.node.chunks} {}
+      : shape_{setup.node.in}, longest_{shape_[0] * setup.node.sequence.chunks} {}
 
   [[nodiscard]] OpNeeds needs() const { return {}; }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) const {
     positions_forward(p.device.team, p.batch, p.time, shape_[1], o.x[0],
-                      o.parameter[0] + std::int64_t{p.first_row()} * shape_[1], o.y);
+                      o.parameter[0] + std::int64_t{p.sequence.first_row()} * shape_[1], o.y);
   }
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
     copy(p.device.team, o.dy, o.dx[0], p.elements(shape_));
   }
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) const {
-    if (p.is_chunk() && !p.accumulate) {
+    if (p.sequence.is_chunk() && !p.accumulate) {
       std::fill_n(o.gradient[0], std::int64_t{longest_} * shape_[1], P{0});
     }
-    int const first = p.first_row();
+    int const first = p.sequence.first_row();
     positions_gradient(p.device.team, p.batch, p.time, longest_ - first, shape_[1], o.dy,
                        o.gradient[0] + std::int64_t{first} * shape_[1],
-                       p.accumulate || p.is_chunk());
+                       p.accumulate || p.sequence.is_chunk());
   }
 
  private:
@@ -39711,7 +39791,7 @@ class RotaryPositionsOp {
  public:
   RotaryPositionsOp(OpSetup const& setup, int all, int turned, double base)
       : shape_{setup.node.in}, heads_{all, turned, shape_[1] / all} {
-    int const longest = shape_[0] * setup.node.chunks;
+    int const longest = shape_[0] * setup.node.sequence.chunks;
     auto const size = static_cast<std::size_t>(longest) * static_cast<std::size_t>(heads_.half());
     cosine_.resize(size);
     sine_.resize(size);
@@ -39733,7 +39813,7 @@ class RotaryPositionsOp {
 
  private:
   [[nodiscard]] std::int64_t first(Pass<Device> const& p) const {
-    return std::int64_t{p.first_row()} * heads_.half();
+    return std::int64_t{p.sequence.first_row()} * heads_.half();
   }
 
   Shape shape_;
@@ -40835,7 +40915,7 @@ class LossMemory {
 
 /// A loss op sums the losses of a microbatch in sample order, in double; gradient multiplies by
 /// @p scale, which the engine sets to 1 / global batch. Where the mean is not over all samples,
-/// Pass::row_scale takes the place of @p scale.
+/// CriterionPass::row_scale takes the place of @p scale.
 template <CrossEntropy L, class Kernels, class Precision>
 class LossOp<L, BasicHost<Kernels, Precision>> {
   using T = typename Precision::Scalar;
@@ -40871,7 +40951,7 @@ class LossOp<L, BasicHost<Kernels, Precision>> {
     } else {
       host::class_targets_gradient(p.device.team, p.batch, classes_, y,
                                    ClassTargetsOf<L>{targets, classes_},
-                                   WeighsTargets<L> ? *p.row_scale : scale, gradients);
+                                   WeighsTargets<L> ? *p.criterion.row_scale : scale, gradients);
     }
     memory_.write(p, dy);
   }
@@ -40925,7 +41005,7 @@ class LossOp<L, BasicHost<Portable, Precision>> {
   std::int64_t batch_;
 };
 
-/// The sum of the rows' losses; a criterion gives the gradient itself, by Pass::row_scale.
+/// The sum of the rows' losses; a criterion gives the gradient itself, by CriterionPass::row_scale.
 template <class L, class Kernels, class Precision>
   requires is_of_criterion<L>
 class LossOp<L, BasicHost<Kernels, Precision>> {
@@ -43697,7 +43777,7 @@ class RecurrentOp {
       : shape_{shape},
         parameters_{shape},
         runs_in_weight_gradient_{!setup.wants_input_gradient},
-        lives_on_{setup.node.carried.any()},
+        lives_on_{setup.node.sequence.carried.any()},
         batch_{std::max(setup.batch, 1)},
         rows_{batch_, shape.longest},
         products_{matrices_of(shape, Cell::gates, !lives_on_), batch_, batch_ * shape.longest,
@@ -43726,7 +43806,7 @@ class RecurrentOp {
   }
 
   void forward(Operands<T, R> const& o, Pass<Device> const& p) {
-    expects(p.position < 0 || shape_.directions == 1,
+    expects(p.sequence.position < 0 || shape_.directions == 1,
             "generate(prompt): a Bidirectional layer looks at tokens that are not written yet; "
             "leave Bidirectional out");
     if (p.batch * p.time == 0) {
@@ -43833,11 +43913,11 @@ class RecurrentOp {
   }
   /// Whether states before the first row are 0, so that their products are.
   [[nodiscard]] bool begins_empty(Pass<Device> const& p) const {
-    return p.position <= 0 && !lives_on_;
+    return p.sequence.position <= 0 && !lives_on_;
   }
   // What a carry holds, samples in order, goes on from there.
   void begin(Pass<Device> const& p) {
-    rows_.set(p.batch, p.time, p.lengths, p.position < 0 && !lives_on_);
+    rows_.set(p.batch, p.time, p.lengths, p.sequence.position < 0 && !lives_on_);
   }
   [[nodiscard]] RecurrentRow row(std::int64_t time) const { return rows_.row(shape_.hidden, time); }
   /// h before each row: in @p to, where they are not all that there are.
@@ -43863,8 +43943,8 @@ class RecurrentOp {
     Memory const own = memory(at, p, part.most, d);
     if (goes_on) {
       own.go_on(d, part.count);
-    } else if (p.position > 0 || lives_on(o, p)) {
-      own.load(o.carry, Memory::carried_bytes(shape_));
+    } else if (p.sequence.position > 0 || lives_on(o, p)) {
+      own.load(o.sequence.carry, Memory::carried_bytes(shape_));
     } else {
       own.clear(d, part.count);
     }
@@ -43925,15 +44005,16 @@ class RecurrentOp {
         gru_row(p.device.team, row(part.first + t), at_row);
       }
     }
-    if (p.is_chunk() || lives_on(o, p)) {
-      leave(p, part, own, o.carried_on);
-    } else if (p.position >= 0) {
-      leave(p, part, own, o.carry);
+    if (p.sequence.is_chunk() || lives_on(o, p)) {
+      leave(p, part, own, o.sequence.carried_on);
+    } else if (p.sequence.position >= 0) {
+      leave(p, part, own, o.sequence.carry);
     }
   }
 
   [[nodiscard]] bool lives_on(Operands<T, R> const& o, Pass<Device> const& p) const {
-    return lives_on_ && (p.position < 0 || p.is_chunk()) && o.carry != nullptr;
+    return lives_on_ && (p.sequence.position < 0 || p.sequence.is_chunk()) &&
+           o.sequence.carry != nullptr;
   }
   /// Leaves the states of the samples whose last row is in this part.
   void leave(Pass<Device> const& p, Part const& part, Memory const& own, std::byte* carry) const {
@@ -43984,13 +44065,13 @@ class RecurrentOp {
         gru_row_gradient(p.device.team, row(t), at_row, {work.dh, dy});
         of_state = at_row.kept;
       }
-      if (i > 0 || p.position > 0) {
+      if (i > 0 || p.sequence.position > 0) {
         products_.backward(p.device, matrix(d, Matrix::state), weight(o, d, Matrix::state),
                            o.packed, samples, of_state, work.dh);
       }
     }
     own.clear_gradients(rows_.start(p.time), rows_.end(p.time));
-    if (p.position > 0) {
+    if (p.sequence.position > 0) {
       hand_back(o, p, work);
     }
   }
@@ -44005,14 +44086,14 @@ class RecurrentOp {
     std::fill_n(work.dh, p.batch * shape_.handed, R{0});
     std::fill_n(work.dc, p.batch * shape_.hidden, R{0});
     if (!p.is_last_chunk()) {
-      auto const* const from = reinterpret_cast<R const*>(o.carry_gradient);
+      auto const* const from = reinterpret_cast<R const*>(o.sequence.carry_gradient);
       std::copy_n(from, p.batch * dh_numbers(), work.dh);
       std::copy_n(from + p.batch * dh_numbers(), p.batch * dc_numbers(), work.dc);
     }
   }
   void hand_back(Operands<T, R> const& o, Pass<Device> const& p,
                  RecurrentWork<T> const& work) const {
-    auto* const to = reinterpret_cast<R*>(o.carry_gradient);
+    auto* const to = reinterpret_cast<R*>(o.sequence.carry_gradient);
     std::copy_n(work.dh, p.batch * dh_numbers(), to);
     std::copy_n(work.dc, p.batch * dc_numbers(), to + p.batch * dh_numbers());
   }
@@ -45109,8 +45190,8 @@ namespace tandem {
 namespace host {
 
 /// Any Vocabulary: logits of rows as Linear's op makes them, their gradient in their place, and
-/// what that op makes of it. The gradient is Pass::row_scale times that of a row's loss; dy is not
-/// read.
+/// what that op makes of it. The gradient is CriterionPass::row_scale times that of a row's loss;
+/// dy is not read.
 ///
 /// Chunked, it has memory for the logits of so many rows, and makes them again for each gradient.
 /// The losses and dx have the same bits where Linear's do not depend on its batch; weights'
@@ -45144,7 +45225,7 @@ class VocabularyOp {
   { linear_.pack(o, device); }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       score(o, p);
       return;
     }
@@ -45252,7 +45333,8 @@ class VocabularyOp {
       Pass<Device> some = p;
       some.batch = static_cast<int>(std::min(chunk_, rows - first));
       some.lengths = nullptr;
-      some.targets = p.targets != nullptr ? p.targets + first : nullptr;
+      some.criterion.targets =
+          p.criterion.targets != nullptr ? p.criterion.targets + first : nullptr;
       f(first, part, some);
     }
   }
@@ -45271,7 +45353,7 @@ class VocabularyOp {
   void score(Operands<T, P> const& o, Pass<Device> const& p) {
     each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
-        p.scores[at + i] = static_cast<float>(logits[i]);
+        p.criterion.scores[at + i] = static_cast<float>(logits[i]);
       }
     });
     std::fill_n(o.y, 3 * p.rows(in_), static_cast<T>(0.0F));
@@ -45282,12 +45364,12 @@ class VocabularyOp {
 
   void make_rows(Operands<T, P> const& part, Pass<Device> const& some, bool gradient) {
     linear_.forward(part, some);
-    std::int32_t const* targets = some.targets;
+    std::int32_t const* targets = some.criterion.targets;
     if constexpr (requires { linear_.columns(); }) {
       targets = linear_.columns();
     }
     Rows::run(some.device.team, some.batch, words_, part.y, targets, smoothing_,
-              gradient ? some.row_scale : nullptr, results(some.device));
+              gradient ? some.criterion.row_scale : nullptr, results(some.device));
   }
   void remake(Operands<T, P> const& part, Pass<Device> const& some) {
     if (chunked_) {
@@ -45370,14 +45452,14 @@ class SampledLinear {
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
     with_sample(o, p, [&](Operands<T, P> const& of_sample) { linear_.forward(of_sample, p); });
     target_logits(p.device.team, sample_, p.batch, channels_, o.x[0], o.parameter[0], bias(o),
-                  p.targets, o.y, columns_.data());
+                  p.criterion.targets, o.y, columns_.data());
   }
 
   void input_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
     with_sample(o, p,
                 [&](Operands<T, P> const& of_sample) { linear_.input_gradient(of_sample, p); });
     add_target_input_gradient(p.device.team, p.batch, sampled_, channels_, o.dy, o.parameter[0],
-                              p.targets, o.dx[0]);
+                              p.criterion.targets, o.dx[0]);
   }
 
   void weight_gradient(Operands<T, P> const& o, Pass<Device> const& p) {
@@ -45390,11 +45472,11 @@ class SampledLinear {
     linear_.weight_gradient(of_sample, overwriting);
     if (by_rows_) {
       spread_sample_rows(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
-                         gradient[1], o.x[0], o.dy, p.targets, o.rows[0],
+                         gradient[1], o.x[0], o.dy, p.criterion.targets, o.rows[0],
                          bias_ ? o.rows[1] : GradientRows<P>{}, p.accumulate, numbers(p.device));
     } else {
       spread_sample(p.device.team, sample_, vocabulary_, p.batch, channels_, gradient[0],
-                    gradient[1], o.x[0], o.dy, p.targets, o.gradient[0],
+                    gradient[1], o.x[0], o.dy, p.criterion.targets, o.gradient[0],
                     bias_ ? o.gradient[1] : nullptr, p.accumulate);
     }
   }
@@ -45491,7 +45573,7 @@ class SampledVocabularyOp {
   }
 
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.training && p.scores == nullptr) {
+    if (p.training && p.criterion.scores == nullptr) {
       sampled_.forward(o, p);
     } else {
       whole_.forward(packed(o, p.device), p);
@@ -46075,9 +46157,9 @@ class TileRoutes {
   }
 
  private:
-  static bool gathers(Node const& node) { return node.dealt == Dealt::gather; }
+  static bool gathers(Node const& node) { return node.sharing.dealt == Dealt::gather; }
   static bool cuts(Node const& node) {
-    return node.dealt == Dealt::cut || node.dealt == Dealt::cut_widened;
+    return node.sharing.dealt == Dealt::cut || node.sharing.dealt == Dealt::cut_widened;
   }
   // What a rank holds of the output, or of the input.
   TANDEM_ONCE static TileBox box(Node const& node, int rank, bool of_output);
@@ -46096,7 +46178,7 @@ namespace tandem {
 
 TANDEM_ONCE TileRoutes::TileRoutes(Node const& node, int self, bool backward)
     : here_{box(node, self, backward)}, there_{box(node, self, !backward)} {
-  int const ranks = node.tiles.height * node.tiles.width;
+  int const ranks = node.sharing.tiles.height * node.sharing.tiles.width;
   bool const all_have = backward ? gathers(node) : cuts(node);
   TileRoute packed{};  // the last that was: others often want the same
   for (int other = 0; other < ranks && !all_have; ++other) {
@@ -46122,10 +46204,10 @@ TANDEM_ONCE TileBox TileRoutes::box(Node const& node, int rank, bool of_output) 
   Shape const& image = of_output ? node.out : node.in;
   Extent2d const extent{image[1], image[2]};
   bool const whole = of_output ? gathers(node) : cuts(node);
-  Halo const around = of_output ? node.halo : Halo{};
+  Halo const around = of_output ? node.sharing.halo : Halo{};
   Extent2d const tile{extent.height - around.top - around.bottom,
                       extent.width - around.left - around.right};
-  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.tiles, tile, around);
+  return whole ? TileBox{0, 0, extent} : tile_box(rank, node.sharing.tiles, tile, around);
 }
 
 }  // namespace tandem
@@ -46160,9 +46242,9 @@ class TileExchangeOp {
   void begin_forward(Operands<T, P> const& o, Pass<Device> const& p) { begin(p, forward_, o.x[0]); }
   void finish_forward(Operands<T, P> const& o, Pass<Device> const& p) {
     TileBox const own = forward_.there();
-    if (node_.halo.any()) {
+    if (node_.sharing.halo.any()) {
       T const outside =
-          node_.halo.lowest ? static_cast<T>(-std::numeric_limits<float>::infinity()) : T{};
+          node_.sharing.halo.lowest ? static_cast<T>(-std::numeric_limits<float>::infinity()) : T{};
       fill(p.device.team, o.y, p.batch * node_.out.elements(), outside);
     }
     move<false>(p, o.x[0], forward_.here(), o.y, own, common_box(forward_.here(), own));
@@ -46473,7 +46555,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
 
   /// The rank's part of gathered().
   void forward(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       double* const own = gathered_at(p.device) + slice_.number * gathered_each(p);
       this->each_last_row(o, p, [&](std::int64_t at, T const* logits, std::int64_t count) {
         std::transform(logits, logits + count, own + at,
@@ -46482,12 +46564,12 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
       return;
     }
     VocabularyPart* const own = parts(p.device) + slice_.number * p.rows(this->in_);
-    this->each_chunk(o, p,
-                     [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
-                       this->linear_.forward(part, some);
-                       vocabulary_parts(some.device.team, some.batch, own_, part.y, some.targets,
-                                        own + first, &Rows::template part<T>);
-                     });
+    this->each_chunk(
+        o, p, [&](std::int64_t first, Operands<T, P> const& part, Pass<Device> const& some) {
+          this->linear_.forward(part, some);
+          vocabulary_parts(some.device.team, some.batch, own_, part.y, some.criterion.targets,
+                           own + first, &Rows::template part<T>);
+        });
   }
 
   /// What the ranks bring together.
@@ -46499,7 +46581,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
   /// y, from gathered(); and in training the gradient over the logits in their place, or what it
   /// takes.
   void forward_joint(Operands<T, P> const& o, Pass<Device> const& p) {
-    if (p.scores != nullptr) {
+    if (p.criterion.scores != nullptr) {
       put_scores(p);
       std::fill_n(o.y, 3 * p.rows(this->in_), static_cast<T>(0.0F));
       return;
@@ -46509,7 +46591,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
     join_vocabulary_parts(p.device.team, rows, slice_.count, all);
     T* y = o.y;
     for (std::int64_t r = 0; r < rows; ++r, y += 3) {
-      bool const counts = p.targets != nullptr && p.targets[r] >= 0;
+      bool const counts = p.criterion.targets != nullptr && p.criterion.targets[r] >= 0;
       this->put_row(counts ? vocabulary_row(all[r], all_words_, this->smoothing_) : VocabularyRow{},
                     y);
     }
@@ -46555,7 +46637,8 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
   /// Doubles of a rank.
   [[nodiscard]] std::int64_t gathered_each(Pass<Device> const& p) const {
     constexpr std::int64_t numbers = sizeof(VocabularyPart) / sizeof(double);
-    return p.scores != nullptr ? std::int64_t{p.batch} * this->words_ : p.rows(this->in_) * numbers;
+    return p.criterion.scores != nullptr ? std::int64_t{p.batch} * this->words_
+                                         : p.rows(this->in_) * numbers;
   }
   [[nodiscard]] double* gathered_at(Device& device) const {
     return reinterpret_cast<double*>(this->found(device));
@@ -46569,7 +46652,7 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
     for (int number = 0; number < slice_.count; ++number) {
       auto const [first, count] = padded_range(all_words_, {number, slice_.count});
       for (std::int64_t sample = 0; sample < p.batch; ++sample, from += this->words_) {
-        std::transform(from, from + count, p.scores + sample * all_words_ + first,
+        std::transform(from, from + count, p.criterion.scores + sample * all_words_ + first,
                        [](double z) { return static_cast<float>(z); });
       }
     }
@@ -46577,8 +46660,9 @@ class VocabularySliceOp : public VocabularyOp<T, P, Linear, Rows> {
 
   void make_gradient(std::int64_t rows, T* logits, Pass<Device> const& p,
                      VocabularyPart const* all) const {
-    vocabulary_part_gradients(p.device.team, rows, own_, all_words_, logits, p.targets, all,
-                              this->smoothing_, p.row_scale, &Rows::template gradient<T>);
+    vocabulary_part_gradients(p.device.team, rows, own_, all_words_, logits, p.criterion.targets,
+                              all, this->smoothing_, p.criterion.row_scale,
+                              &Rows::template gradient<T>);
   }
   void remake(Operands<T, P> const& o, std::int64_t first, Operands<T, P> const& part,
               Pass<Device> const& some) {
@@ -47417,14 +47501,14 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
     memory.exchange = task.trained * task.master_bytes * (1 + (with_state ? task.states : 0));
   }
   for (int n = 0; n < graph.nodes; ++n) {
-    CarriedState const& own = graph.node[n].carried;
+    CarriedState const& own = graph.node[n].sequence.carried;
     memory.states +=
         2 * std::max(task.samples, task.batch) * own.bytes(task.master_bytes, task.scalar_bytes);
-    CarriedState const& next = graph.node[n].hands_on;
+    CarriedState const& next = graph.node[n].sequence.hands_on;
     if (task.chunks > 1) {
       std::int64_t const state = own.any() ? 0 : next.bytes(task.master_bytes, task.scalar_bytes);
       std::int64_t const gradient = next.bytes(task.master_bytes, task.master_bytes);
-      std::int64_t const rows = graph.node[n].hands_back * task.master_bytes;
+      std::int64_t const rows = graph.node[n].sequence.hands_back * task.master_bytes;
       memory.states +=
           detail::aligned(task.batch * state) + detail::aligned(task.batch * (gradient + rows));
     }
@@ -49744,6 +49828,24 @@ struct NoSink {
   constexpr void operator()(int, Action) const {}
 };
 
+/// The members that orders of one stage a device have alike.
+struct ChainOrder {
+  static constexpr int chunks = 1;
+  static constexpr int copies = 1;
+  static constexpr bool splits_backward = false;
+
+  static constexpr bool fits(int devices, int microbatches) {
+    return devices >= 1 && microbatches >= 1;
+  }
+};
+
+/// The members that orders of two stages a device have alike, which turn back at the last device.
+struct TurningOrder : ChainOrder {
+  static constexpr int chunks = 2;
+  static constexpr bool splits_backward = true;
+  static constexpr bool turns_back = true;
+};
+
 constexpr Action pass(ActionKind kind, int stage, int microbatch) {
   return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = microbatch};
 }
@@ -50037,17 +50139,10 @@ namespace tandem {
 /// equal. DDG keeps the graphs of old microbatches where PipeDream keeps weights.
 /// Staleness: p - 1 - k updates. Memory: p - k versions of a stage's weights, as many microbatches.
 /// Source: Huo et al., ICML 2018, arXiv:1804.10574
-struct DelayedGradient {
+struct DelayedGradient : detail::UpdatesEachMicrobatch<WeightRule::stashed> {
   static constexpr char const* name = "delayed_gradient";
   static constexpr ScheduleWords words{.type = "Pipeline<DelayedGradient, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
-  }
 };
 
 }  // namespace tandem
@@ -50236,16 +50331,12 @@ namespace tandem {
 /// At most 2 p + 1 microbatches of half a stage are live on a device.
 /// @pre    2 p microbatches or more
 /// Source: deepseek-ai/DualPipe, DualPipeV; the order of ScheduleDualPipeV of PyTorch
-struct DualPipeV {
+struct DualPipeV : detail::TurningOrder {
   static constexpr char const* name = "dual_pipe_v";
   static constexpr ScheduleWords words{
       .type = "Pipeline<DualPipeV, {count}, ",
       .microbatches = "twice as many microbatches as devices, or more",
       .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
 
   static constexpr bool fits(int devices, int microbatches) {
     return devices >= 1 && microbatches >= 2 * devices;
@@ -50290,17 +50381,10 @@ namespace tandem {
 /// version of the weights, the inputs of p - k microbatches, the activations of one. Cost: one more
 /// forward pass.
 /// Source: Huo et al., NeurIPS 2018, arXiv:1807.04511
-struct FeaturesReplay {
+struct FeaturesReplay : detail::UpdatesEachMicrobatch<WeightRule::replayed> {
   static constexpr char const* name = "features_replay";
   static constexpr ScheduleWords words{.type = "Pipeline<FeaturesReplay, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::replayed};
-  }
 };
 
 }  // namespace tandem
@@ -50316,16 +50400,9 @@ namespace tandem {
 ///
 /// Idle for (p - 1)(F + B) of (m + p - 1)(F + B); every microbatch is live at once.
 /// Source: Huang et al., arXiv:1811.06965
-struct GPipe {
+struct GPipe : detail::ChainOrder {
   static constexpr char const* name = "gpipe";
   static constexpr ScheduleWords words{.type = "Pipeline<GPipe, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -50440,16 +50517,9 @@ namespace tandem {
 ///
 /// Idle for (p - 1)(F + B), as GPipe, but at most min(m, p - r) microbatches are live.
 /// Source: Narayanan et al., arXiv:2006.09503 (PipeDream-Flush); Fan et al., DAPPLE
-struct OneFOneB {
+struct OneFOneB : detail::ChainOrder {
   static constexpr char const* name = "one_f_one_b";
   static constexpr ScheduleWords words{.type = "Pipeline<OneFOneB, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -50489,17 +50559,10 @@ namespace tandem {
 /// Idle: never, once it is filled. Staleness: d updates. Memory: p - k versions of a stage's
 /// weights and as many microbatches live.
 /// Source: Harlap et al. 2018, arXiv:1806.03377; Narayanan et al., SOSP 2019
-struct PipeDream {
+struct PipeDream : detail::UpdatesEachMicrobatch<WeightRule::stashed> {
   static constexpr char const* name = "pipedream";
   static constexpr ScheduleWords words{.type = "Pipeline<PipeDream, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::stashed};
-  }
 };
 
 /// PipeDream with vertical sync: for each microbatch all stages read the version that the first one
@@ -50509,17 +50572,10 @@ struct PipeDream {
 ///
 /// Staleness: p - 1 updates on every stage. Memory: p versions of each stage's weights.
 /// Source: Harlap et al. 2018, arXiv:1806.03377, section 3.4
-struct PipeDreamVerticalSync {
+struct PipeDreamVerticalSync : detail::UpdatesEachMicrobatch<WeightRule::vertical> {
   static constexpr char const* name = "pipedream_vertical_sync";
   static constexpr ScheduleWords words{.type = "Pipeline<PipeDreamVerticalSync, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::vertical};
-  }
 };
 
 }  // namespace tandem
@@ -50580,20 +50636,10 @@ namespace tandem {
 /// weights, the inputs of 2 (p - 1 - k) + 1 microbatches, the activations of one. Cost: one more
 /// forward pass. Source: Xu, Huo and Huang, CVPR 2020, arXiv:1909.02625 (layer-wise staleness; here
 /// one forward and one backward a slot)
-struct PipelinedModel {
+struct PipelinedModel : detail::UpdatesEachMicrobatch<WeightRule::replayed, 2> {
   static constexpr char const* name = "pmp";
   static constexpr ScheduleWords words{.type = "Pipeline<PipelinedModel, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices,
-            .microbatches = microbatches,
-            .weights = WeightRule::replayed,
-            .delays = 2};
-  }
 };
 
 }  // namespace tandem
@@ -50669,16 +50715,9 @@ namespace tandem {
 /// Each device: F0 B0 F1 B1 …
 ///
 /// While one device works the others wait: (p - 1) / p of the time. One microbatch is live.
-struct SequentialStages {
+struct SequentialStages : detail::ChainOrder {
   static constexpr char const* name = "sequential";
   static constexpr ScheduleWords words{.type = "ModelParallel<"};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = false;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -50787,17 +50826,9 @@ namespace tandem {
 /// passes of half a stage, or (7 p - 7) / 2 if p is odd; 1F1B is for 6 (p - 1). The paper's own
 /// tables are squeezed further, to half of 1F1B's.
 /// Source: Qi et al., arXiv:2405.15362
-struct VHalf {
+struct VHalf : detail::TurningOrder {
   static constexpr char const* name = "v_half";
   static constexpr ScheduleWords words{.type = "Pipeline<VHalf, {count}, ", .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -50828,17 +50859,9 @@ namespace tandem {
 /// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for 4 p - 5
 /// passes of half a stage, 2 more if p is a multiple of 3; 1F1B is for 6 (p - 1).
 /// Source: Qi et al., arXiv:2405.15362
-struct VMin {
+struct VMin : detail::TurningOrder {
   static constexpr char const* name = "v_min";
   static constexpr ScheduleWords words{.type = "Pipeline<VMin, {count}, ", .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -50871,17 +50894,10 @@ namespace tandem {
 /// Staleness: that of the prediction's error. Memory: the weights and one buffer for what is
 /// predicted, p - k microbatches live.
 /// Source: Chen et al. 2018, SpecTrain, arXiv:1809.02839
-struct WeightPrediction {
+struct WeightPrediction : detail::UpdatesEachMicrobatch<WeightRule::predicted> {
   static constexpr char const* name = "weight_prediction";
   static constexpr ScheduleWords words{.type = "Pipeline<WeightPrediction, {count}, ",
                                        .microbatches = "1 microbatch"};
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches == 1;
-  }
-  static constexpr Asynchrony asynchrony(int devices, int microbatches) {
-    return {.devices = devices, .microbatches = microbatches, .weights = WeightRule::predicted};
-  }
 };
 
 }  // namespace tandem
@@ -50927,16 +50943,10 @@ constexpr void generate_zero_bubble(int device, int ahead, int deferred, int mic
 /// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
 /// live on each device, and on the last ones most of them wait for W alone.
 /// Source: Qi et al., arXiv:2401.10241 (H1)
-struct ZeroBubbleH1 {
+struct ZeroBubbleH1 : detail::ChainOrder {
   static constexpr char const* name = "zero_bubble_h1";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH1, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
   static constexpr bool splits_backward = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -50964,16 +50974,10 @@ namespace tandem {
 /// gradients is known before any update, unless it is PostValidated<ZeroBubbleH2>. At most min(m, 2
 /// p - 1) microbatches are live on each device, twice as many as in H1.
 /// Source: Qi et al., arXiv:2401.10241 (H2)
-struct ZeroBubbleH2 {
+struct ZeroBubbleH2 : detail::ChainOrder {
   static constexpr char const* name = "zero_bubble_h2";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleH2, {count}, "};
-  static constexpr int chunks = 1;
-  static constexpr int copies = 1;
   static constexpr bool splits_backward = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -51082,18 +51086,10 @@ class ZeroBubbleVRow {
 /// only, for p - 1 passes of half a stage in all; 1F1B is for 6 (p - 1). At most 2 p microbatches
 /// of half a stage are live on a device, as much as on the first one of 1F1B.
 /// Source: Qi et al., arXiv:2401.10241, section 6; the order of ScheduleZBVZeroBubble of PyTorch
-struct ZeroBubbleV {
+struct ZeroBubbleV : detail::TurningOrder {
   static constexpr char const* name = "zero_bubble_v";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleV, {count}, ",
                                        .tried_chunks = 2};
-  static constexpr int chunks = 2;
-  static constexpr int copies = 1;
-  static constexpr bool splits_backward = true;
-  static constexpr bool turns_back = true;
-
-  static constexpr bool fits(int devices, int microbatches) {
-    return devices >= 1 && microbatches >= 1;
-  }
 
   template <class Sink>
   static constexpr void generate(int devices, int microbatches, Sink& sink) {
@@ -51601,7 +51597,7 @@ template <GraphSize Size>
 constexpr bool carries_states(Graph<Size> const& graph) {
   bool any = false;
   for (int n = 0; n < Size.nodes; ++n) {
-    any = any || graph.node[n].carried.any();
+    any = any || graph.node[n].sequence.carried.any();
   }
   return any;
 }
@@ -52701,9 +52697,6 @@ inline std::string folder_part(std::string const& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-/// @throws FileError  what is at @p path is no regular file, or it is write-protected
-TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path);
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -52847,6 +52840,7 @@ TANDEM_ONCE std::string follow_links(std::string const& path) {
   throw FileError{path, "symbolic links go round in a circle here; give the name of a file"};
 }
 
+/// @throws FileError  what is at @p path is no regular file, or it is write-protected
 TANDEM_ONCE AtomicTarget find_atomic_target(std::string const& path) {
   struct ::stat status {};
   bool const exists = ::stat(path.c_str(), &status) == 0;
@@ -53663,19 +53657,15 @@ TANDEM_ONCE std::string tensor_checksum(TensorView const& tensor);
 
 TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata);
 
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path);
+
 }  // namespace detail
 
 /// @p metadata with the checksums of @p tensors and its own, in place of any that it has.
 /// Cost: reads all data once.
 TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tensors,
                                                SafetensorsMetadata metadata);
-
-namespace detail {
-
-TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
-                                std::string const& noted, std::string const& path);
-
-}  // namespace detail
 
 /// Checks the checksum of a tensor.
 /// @param noted  what it must be
@@ -53885,6 +53875,15 @@ TANDEM_ONCE std::string metadata_checksum(SafetensorsMetadata const& metadata) {
   return hex_of(hash.digest());
 }
 
+TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
+                                std::string const& noted, std::string const& path) {
+  if (now != noted) {
+    throw FileError{path, what + " is damaged: its checksum is " + now +
+                              ", but the file was written with " + json_quoted(noted) +
+                              "; take another copy of the file"};
+  }
+}
+
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -53899,23 +53898,6 @@ TANDEM_ONCE SafetensorsMetadata with_checksums(std::span<TensorView const> tenso
   metadata.emplace_back(detail::checksum_key, detail::metadata_checksum(metadata));
   return metadata;
 }
-
-}  // namespace tandem
-
-namespace tandem::detail {
-
-TANDEM_ONCE void check_checksum(std::string const& what, std::string const& now,
-                                std::string const& noted, std::string const& path) {
-  if (now != noted) {
-    throw FileError{path, what + " is damaged: its checksum is " + now +
-                              ", but the file was written with " + json_quoted(noted) +
-                              "; take another copy of the file"};
-  }
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
 
 TANDEM_ONCE void check_tensor(TensorView const& tensor, std::string const& noted,
                               std::string const& path) {
@@ -56774,9 +56756,12 @@ struct SavedModel {
 template <class T>
 TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& parameters,
                                    std::vector<NamedState<T>> const& states = {}, int streams = 0) {
-  SavedModel model{.dtype = dtype_of<T>};
-  for (NamedParameter<T> const& p : parameters) {
-    auto& own = model.parameters.emplace_back();
+  SavedModel model{.parameters = std::vector<NamedParameter<std::byte>>(parameters.size()),
+                   .dtype = dtype_of<T>,
+                   .states = std::vector<TensorView>(states.size())};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    NamedParameter<T> const& p = parameters[i];
+    NamedParameter<std::byte>& own = model.parameters[i];
     own.name = p.name;
     own.index = p.index;
     own.shape = p.shape;
@@ -56787,9 +56772,9 @@ TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& paramet
       own.states.push_back(std::as_bytes(state));
     }
   }
-  for (NamedState<T> const& state : states) {
-    model.states.push_back(
-        view_of(state.name, {2, {streams, state.numbers}}, std::span<T const>{state.value}));
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    model.states[i] = view_of(states[i].name, {2, {streams, states[i].numbers}},
+                              std::span<T const>{states[i].value});
   }
   return model;
 }
@@ -61002,8 +60987,9 @@ class Replicas {
   [[nodiscard]] std::vector<NamedParameter<T>> whole() const {
     std::vector<NamedParameter<T>> list = of(0);
     if (has_two()) {
-      std::vector<NamedParameter<T>> const second = with_prefix(of(0, 1));
-      list.insert(list.end(), second.begin(), second.end());
+      for (NamedParameter<T>& second : with_prefix(of(0, 1))) {
+        list.push_back(std::move(second));
+      }
     }
     return list;
   }
@@ -63002,7 +62988,7 @@ constexpr bool deals_gradients() {
   }
 }
 
-/// Whether such a backend's ops go through chunks of time, see Pass::rows_in_all; likewise.
+/// Whether such a backend's ops go through chunks of time, see SequencePass::rows_in_all; likewise.
 template <class Backend>
 constexpr bool computes_chunks() {
   if constexpr (requires { Backend::takes_chunks; }) {
@@ -67283,8 +67269,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
       TrainerOptions const& options) {
     ImportedTable const table = table_for<ProgramType>(options);
-    auto workers = std::make_unique<Workers>(make_rank_options<ProgramType>(options, table),
-                                             stall_limit(options), options.world);
+    std::unique_ptr<typename Core::Group> workers{new Workers{
+        make_rank_options<ProgramType>(options, table), stall_limit(options), options.world}};
     if constexpr (!in_one_process<typename Workers::TransportType>) {
       agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
     }
@@ -68923,7 +68909,7 @@ class DropoutOp {
 
  private:
   void drop(Pass<Device> const& p, T const* from, T* to) const {
-    if (p.is_chunk()) {
+    if (p.sequence.is_chunk()) {
       drop_columns(p.device.team, dropout_rows(shape_, p), chunk_columns(columns_, shape_, p),
                    place(p), rate_, from, to);
     } else if (columns_.runs > 0 && shape_.rank != 3) {
@@ -71542,7 +71528,7 @@ struct BatchNormSteps {
         largest{setup.batch},
         x_stride{setup.x_stride > 0 ? setup.x_stride : channels},
         y_stride{setup.y_stride > 0 ? setup.y_stride : channels},
-        relu{setup.node.relu},
+        relu{setup.node.fusion.relu},
         absorbed{setup.absorbed_bias},
         epsilon{static_cast<float>(epsilon_of_layer)} {}
 
@@ -72678,7 +72664,7 @@ class ConvolutionOp {
                             .bias = Bias,
                             .wants_input_gradient = setup.wants_input_gradient,
                             .wants_weight_gradient = !product && !setup.node.frozen,
-                            .wants_bias_gradient = !setup.node.absorbed};
+                            .wants_bias_gradient = !setup.node.fusion.absorbed};
     fan_in_ = std::int64_t{geometry.in_channels / geometry.groups} * geometry.window.kernel.height *
               geometry.window.kernel.width;
     if (std::same_as<T, float> && !direct && siblings_.count == 1 &&
