@@ -26,7 +26,14 @@ template <class Precision>
 using Gpu = BasicCuda<Portable, Precision>;
 
 TEST_CASE("gradients of rows on Cuda: the bits of dense ones, in a strategy's own order") {
-  test::check_rows_as_dense<DataParallel<2, Microbatches<2>>, Gpu<Fp32>, VirtualTransport>();
+  using S = DataParallel<2, Microbatches<2>>;
+  for (TrainerOptions const& options : test::row_options<Gpu<Fp32>>()) {
+    INFO(optimizer_name(options.optimizer));
+    TrainedRows<RowNet<>, S, Gpu<Fp32>, VirtualTransport> const dense{options};
+    TrainedRows<RowNet<RowGradient>, S, Gpu<Fp32>, VirtualTransport> const rows{options};
+    test::check_same_rows(rows, dense);
+    CHECK(rows.trainer.parameters()[0].gradient.empty());
+  }
 }
 
 TEST_CASE("gradients of rows on Cuda: on 1, 2 and 4 ranks the bits of one device's dense one") {
