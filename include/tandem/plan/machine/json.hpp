@@ -44,8 +44,6 @@ inline constexpr double most_seconds = 1e6;
 inline constexpr double most_rate = 1e18;  // bytes a second
 inline constexpr double most_math = 1e24;  // operations a second
 
-TANDEM_ONCE LinkSpeed link_of_json(JsonValue const& object, std::string const& path);
-
 }  // namespace detail
 
 /// Reads the text of a machine file; @p path names it in errors.

@@ -37,8 +37,6 @@ inline constexpr std::array<std::string_view, 12> family_names{
     "late gradients",     "TensorParallel",  "Pipeline, TensorParallel",
     "Pipeline, Chunks",   "SpatialParallel", "Pipeline, SpatialParallel"};
 
-TANDEM_ONCE std::string_view family_name(Plan const& plan);
-
 }  // namespace detail
 
 /// The families that have a plan, in a fixed order. @p result outlives them.

@@ -27,8 +27,6 @@ struct MemoryBar {
   std::string label{};  ///< what is seen where the mouse is
 };
 
-TANDEM_ONCE std::string bars_svg(std::vector<MemoryBar> const& bars, double memory);
-
 }  // namespace detail
 
 /// An SVG element for a page whose style has the classes bar, full, limit and track: the plans for

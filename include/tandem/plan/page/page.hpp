@@ -27,24 +27,6 @@ struct PageExtras {
   std::string step_svg{};  ///< of a step of the recommended plan, as simulated_svg(); may be empty
 };
 
-namespace detail {
-
-/// A cell that is sorted by a number.
-TANDEM_ONCE std::string number_cell(double value, std::string const& text);
-
-/// The beginning of a page's table, of nine columns, the last two words.
-TANDEM_ONCE std::string table_head(std::array<char const*, 9> const& heads);
-
-/// What is shown of a page's table: rows of which devices, and whether rows of class refused.
-TANDEM_ONCE std::string table_choices(std::vector<int> const& devices, std::string const& refused);
-
-TANDEM_ONCE std::string page_beginning(std::string const& title);
-
-TANDEM_ONCE std::string page_section(std::string const& head, std::string const& what,
-                                     std::string const& body);
-
-}  // namespace detail
-
 /// HTML that is XML, too: the recommended strategy; the time to converge against devices, a line
 /// for each family; memory; the step; and the table of all plans, whose columns a click sorts.
 /// @pre the result is not empty
@@ -57,6 +39,7 @@ TANDEM_ONCE [[nodiscard]] std::string search_page(SearchResult const& result,
 
 namespace tandem::detail {
 
+/// A cell that is sorted by a number.
 TANDEM_ONCE std::string number_cell(double value, std::string const& text) {
   return "<td" + page_attribute("data-value", digits(value, 12)) + ">" + page_words(text) + "</td>";
 }
@@ -86,6 +69,7 @@ TANDEM_ONCE std::string page_row(SearchResult const& result, int devices, Plan c
          "</td><td class=\"words\" data-value=\"" + why + "\">" + why + "</td></tr>\n";
 }
 
+/// The beginning of a page's table, of nine columns, the last two words.
 TANDEM_ONCE std::string table_head(std::array<char const*, 9> const& heads) {
   std::string text = "<table id=\"plans\">\n<thead><tr>";
   for (char const* const head : heads) {
@@ -106,6 +90,7 @@ TANDEM_ONCE std::string page_table(SearchResult const& result, double memory) {
   return text + "</tbody></table>\n";
 }
 
+/// What is shown of a page's table: rows of which devices, and whether rows of class refused.
 TANDEM_ONCE std::string table_choices(std::vector<int> const& devices, std::string const& refused) {
   std::string text =
       "<p class=\"choices\"><label>devices <select id=\"devices\"><option "

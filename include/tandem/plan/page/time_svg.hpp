@@ -48,12 +48,6 @@ inline std::string axis_line(double x1, double y1, double x2, double y2, char co
          svg_pixels(y1) + "\" x2=\"" + svg_pixels(x2) + "\" y2=\"" + svg_pixels(y2) + "\"/>\n";
 }
 
-/// Lines over @p devices, ascending; from @p crossover devices on, if it is not 0, a mark that
-/// @p says what begins there.
-TANDEM_ONCE std::string lines_svg(std::vector<int> const& devices,
-                                  std::vector<TimeLine> const& lines, int crossover,
-                                  std::string const& says, std::string const& what);
-
 }  // namespace detail
 
 /// An SVG element for a page whose style has the classes grid, line, point, guess, key, crossover
@@ -184,6 +178,8 @@ TANDEM_ONCE std::string family_line(TimeLine const& line, std::size_t at, TimeAx
          page_label(TimeAxes::right + 42, y + 2, "", line.name) + "</g>\n";
 }
 
+/// Lines over @p devices, ascending; from @p crossover devices on, if it is not 0, a mark that
+/// @p says what begins there.
 TANDEM_ONCE std::string lines_svg(std::vector<int> const& devices,
                                   std::vector<TimeLine> const& lines, int crossover,
                                   std::string const& says, std::string const& what) {

@@ -137,8 +137,6 @@ namespace tandem {
 
 namespace detail {
 
-TANDEM_ONCE void check_placement_task(CostGraph const& graph, PlacementTask const& task);
-
 TANDEM_ONCE void check_devices(CostGraph const& graph, PlacementTask const& task,
                                std::span<int const> device);
 

@@ -17,16 +17,9 @@ namespace tandem {
 
 namespace detail {
 
-TANDEM_ONCE double model_share(MeshTask const& task, MeshPlan const& plan);
-
 inline int microbatches_of(MeshTask const& task, MeshLayout const& layout) {
   return task.batch / layout.data / layout.microbatch;
 }
-
-/// Why the first was chosen, whether the library runs it, and the type of the fastest that it runs.
-/// @pre there is a plan
-TANDEM_ONCE std::string chosen_text(MeshTask const& task, MeshSearch const& found,
-                                    std::vector<MeshReason> const& why);
 
 }  // namespace detail
 
@@ -100,6 +93,8 @@ TANDEM_ONCE std::string mesh_json_line(MeshTask const& task, MeshPlan const& pla
          ", \"plan_only\": " + (problem.empty() ? "null" : json_text(problem)) + "}";
 }
 
+/// Why the first was chosen, whether the library runs it, and the type of the fastest that it runs.
+/// @pre there is a plan
 TANDEM_ONCE std::string chosen_text(MeshTask const& task, MeshSearch const& found,
                                     std::vector<MeshReason> const& why) {
   MeshPlan const& best = found.plans.front();

@@ -34,23 +34,6 @@ constexpr double shown_units(double units, double gathered, double reduced, doub
   return gathered + reduced + (units - 1) * std::max(0.0, gathered + reduced - computing);
 }
 
-/// Seconds that show of what replicas send in a step.
-///
-/// | shards     | of each weight, n replicas: n / (n - 1) of what a device sends            |
-/// | ---------- | ------------------------------------------------------------------------- |
-/// | none       | the all-reduce of its gradient: 2                                         |
-/// | state      | a reduce-scatter of that, and a gather of the new weight: 2               |
-/// | gradients  | the reduce-scatter of each of m microbatches, and the gather: m + 1       |
-/// | parameters | of each microbatch a gather in forward, one in backward, and the sum: 3 m |
-///
-/// Weights of sharded parameters are gathered a block ahead, and their gradients summed a block
-/// behind, beside the computation of the blocks, as FSDP does. All else stands between the passes,
-/// unless the layout overlaps sums: then one unit, and what is longer than there is room.
-/// Source: Rajbhandari et al., arXiv:1910.02054, section 7; Zhao et al., "PyTorch FSDP",
-///         arXiv:2304.11277, section 3.3
-TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
-                               MeshRoom const& room);
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -85,8 +68,6 @@ struct MeshPasses {
   double products = 0;
 };
 
-TANDEM_ONCE MeshPasses block_passes(MeshTask const& task, MeshLayout const& layout);
-
 }  // namespace detail
 
 /// A step of @p layout. The busiest stage's microbatches one after another; a pipeline idles for
@@ -111,6 +92,20 @@ TANDEM_ONCE [[nodiscard]] MeshStep mesh_step(MeshTask const& task, MeshLayout co
 
 namespace tandem::detail {
 
+/// Seconds that show of what replicas send in a step.
+///
+/// | shards     | of each weight, n replicas: n / (n - 1) of what a device sends            |
+/// | ---------- | ------------------------------------------------------------------------- |
+/// | none       | the all-reduce of its gradient: 2                                         |
+/// | state      | a reduce-scatter of that, and a gather of the new weight: 2               |
+/// | gradients  | the reduce-scatter of each of m microbatches, and the gather: m + 1       |
+/// | parameters | of each microbatch a gather in forward, one in backward, and the sum: 3 m |
+///
+/// Weights of sharded parameters are gathered a block ahead, and their gradients summed a block
+/// behind, beside the computation of the blocks, as FSDP does. All else stands between the passes,
+/// unless the layout overlaps sums: then one unit, and what is longer than there is room.
+/// Source: Rajbhandari et al., arXiv:1910.02054, section 7; Zhao et al., "PyTorch FSDP",
+///         arXiv:2304.11277, section 3.3
 TANDEM_ONCE double sum_seconds(MeshTask const& task, MeshLayout const& layout, double parameters,
                                MeshRoom const& room) {
   int const copies = layout.data * layout.sequence;  // of each weight

@@ -72,24 +72,10 @@ inline bool marks_epochs(SearchResult const& result, Plan const& plan) {
   return plan.extrapolated && result.sources.has_points;
 }
 
-/// C, speedup, T in ms, S, E and GB of a plan that can be.
-TANDEM_ONCE std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan);
-
-/// What bounds it, and whether its epochs are known.
-TANDEM_ONCE std::string plan_remark(Plan const& plan);
-
 inline std::string plan_head() {
   return right("C", 10) + right("speedup", 9) + right("T ms", 9) + right("S", 11) + right("E", 7) +
          right("GB", 8) + "  strategy (what bounds it)\n";
 }
-
-/// The number of devices from which on a hybrid wins; 0 where it does not on the most.
-TANDEM_ONCE int hybrid_wins_from(SearchResult const& result);
-
-TANDEM_ONCE std::string crossover_text(SearchResult const& result);
-
-/// What a placed strategy is declared with.
-TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan);
 
 }  // namespace detail
 
@@ -116,6 +102,7 @@ TANDEM_ONCE [[nodiscard]] std::string search_json(SearchResult const& result);
 
 namespace tandem::detail {
 
+/// C, speedup, T in ms, S, E and GB of a plan that can be.
 TANDEM_ONCE std::array<std::string, 6> plan_cells(SearchResult const& result, Plan const& plan) {
   double const c = plan.time.seconds();
   return {duration(c),
@@ -126,6 +113,7 @@ TANDEM_ONCE std::array<std::string, 6> plan_cells(SearchResult const& result, Pl
           digits(plan.step.memory / 1e9, 3)};
 }
 
+/// What bounds it, and whether its epochs are known.
 TANDEM_ONCE std::string plan_remark(Plan const& plan) {
   return plan.bound() + (plan.late_gradients ? "; late gradients" : "") +
          (plan.worker.post_validated ? "; no barrier" : "");
@@ -206,6 +194,7 @@ TANDEM_ONCE std::string bound_json(SearchResult::Devices const& own) {
          ", \"simulated\": " + std::to_string(own.bound.simulated) + "}";
 }
 
+/// The number of devices from which on a hybrid wins; 0 where it does not on the most.
 TANDEM_ONCE int hybrid_wins_from(SearchResult const& result) {
   int wins_from = 0;
   for (std::size_t i = result.of.size(); i-- > 0 && hybrid_gain(result.of[i].plans) > 0;) {
@@ -226,6 +215,7 @@ TANDEM_ONCE std::string crossover_text(SearchResult const& result) {
                           : "; data parallel does not fit\n");
 }
 
+/// What a placed strategy is declared with.
 TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan) {
   if (!plan.worker.is_placed()) {
     return {};

@@ -104,15 +104,11 @@ struct WorkerStep {
 
 namespace detail {
 
-TANDEM_ONCE std::string lacks_devices(WorkerStrategy const& worker);
-
 /// The actions of a worker's devices, messages included.
 struct WorkerTable {
   RuntimeMap map{};
   ActionRows table{};
 };
-
-TANDEM_ONCE WorkerTable worker_table(WorkerStrategy const& worker);
 
 }  // namespace detail
 

@@ -26,9 +26,6 @@ TANDEM_ONCE CostGraph costs_again(CostGraph graph, int every);
 /// number keeps least (Chen et al. 2016); where they are blocks, a few do.
 TANDEM_ONCE std::vector<int> tried_runs(int parts);
 
-/// All workers, and behind each of one stage the same with runs.
-TANDEM_ONCE std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers);
-
 }  // namespace tandem::detail
 
 #if TANDEM_BODIES
@@ -58,6 +55,7 @@ TANDEM_ONCE std::vector<int> tried_runs(int parts) {
   return runs;
 }
 
+/// All workers, and behind each of one stage the same with runs.
 TANDEM_ONCE std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers) {
   std::vector<WorkerStrategy> all;
   for (WorkerStrategy const& worker : workers) {

@@ -31,18 +31,11 @@ TANDEM_ONCE std::vector<int> accumulated(int batch, bool wide);
 TANDEM_ONCE std::vector<WorkerStrategy> worker_strategies(int devices, int batch,
                                                           bool wide = false);
 
-/// The strategies of @p plain that gain without a barrier between steps, and then have none.
-TANDEM_ONCE std::vector<WorkerStrategy> unbarred_strategies(
-    std::vector<WorkerStrategy> const& plain);
-
 /// What is tried where devices share layers, or passes have chunks of time.
 /// @param sequences  the network has some
 /// @param wide       as worker_strategies()
 TANDEM_ONCE std::vector<WorkerStrategy> rewriting_strategies(int devices, int batch, bool sequences,
                                                              bool wide = false);
-
-/// ", Microbatches<4>" where there are more than one, of a type that does not have their number.
-TANDEM_ONCE std::string accumulated_text(WorkerStrategy const& worker);
 
 /// How the type begins: "Pipeline<Interleaved<2>, 8, ", "Pipeline<PostValidated<ZeroBubbleV>, 8, ".
 TANDEM_ONCE std::string type_beginning(WorkerStrategy const& worker);
@@ -114,6 +107,7 @@ TANDEM_ONCE std::vector<WorkerStrategy> worker_strategies(int devices, int batch
   return all;
 }
 
+/// The strategies of @p plain that gain without a barrier between steps, and then have none.
 TANDEM_ONCE std::vector<WorkerStrategy> unbarred_strategies(
     std::vector<WorkerStrategy> const& plain) {
   std::vector<WorkerStrategy> all;
@@ -178,6 +172,7 @@ TANDEM_ONCE std::string splits_text(WorkerStrategy const& worker, std::vector<in
   return text;
 }
 
+/// ", Microbatches<4>" where there are more than one, of a type that does not have their number.
 TANDEM_ONCE std::string accumulated_text(WorkerStrategy const& worker) {
   return worker.microbatches > 1 ? ", Microbatches<" + std::to_string(worker.microbatches) + ">"
                                  : "";

@@ -35,25 +35,6 @@ namespace tandem {
 /// How the library deals @p network over @p slices devices.
 TANDEM_ONCE [[nodiscard]] Dealing dealing_over(GraphView network, int slices);
 
-namespace detail {
-
-/// A problem where so many devices have no layers that they could share.
-TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices);
-
-/// Top-level parts of each stage, and with these the stage of each node.
-TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes);
-
-/// The step of a worker whose devices all share all layers: each takes @p whole, of which @p own is
-/// without what it sends, and @p ties seconds behind it.
-TANDEM_ONCE WorkerStep group_step(WorkerStrategy const& worker, GraphView network,
-                                  CostGraph const& whole, CostGraph const& own, double ties);
-
-/// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
-/// that lies in several nodes is alone.
-TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices);
-
-}  // namespace detail
-
 /// The step of a worker that rewrites the network: its layers' passes and the sums that stand
 /// between them, one after another, in the stages' order. A pair of layers that a cut parts is
 /// whole on both sides, as the compiler has it. Where all devices share all layers, done, sizes and
@@ -71,6 +52,7 @@ TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const&
 
 namespace tandem::detail {
 
+/// A problem where so many devices have no layers that they could share.
 TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices) {
   if (slices == 1) {
     return {};
@@ -123,6 +105,7 @@ TANDEM_ONCE CostGraph rank_costs(GraphView rank, WorkerStrategy const& worker,
   return costs;
 }
 
+/// Top-level parts of each stage, and with these the stage of each node.
 TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes) {
   std::vector<int> parts;
   int part = 0;
@@ -155,12 +138,16 @@ TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
   return most > 0 ? all_reduce_seconds(machine, {worker.slices, 1}, most) : 0;
 }
 
+/// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
+/// that lies in several nodes is alone.
 TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices) {
   machine.devices_per_node = std::max(1, machine.devices_per_node / slices);
   machine.adapters = std::max(1, machine.adapters / slices);
   return machine;
 }
 
+/// The step of a worker whose devices all share all layers: each takes @p whole, of which @p own is
+/// without what it sends, and @p ties seconds behind it.
 TANDEM_ONCE WorkerStep group_step(WorkerStrategy const& worker, GraphView network,
                                   CostGraph const& whole, CostGraph const& own, double ties) {
   double dense = 0;

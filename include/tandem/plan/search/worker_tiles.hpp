@@ -40,12 +40,6 @@ namespace tandem {
 
 namespace detail {
 
-/// Whether some convolution or pool has a window on images.
-TANDEM_ONCE bool has_windows(GraphView network);
-
-/// A problem where no layer can be computed in such tiles.
-TANDEM_ONCE std::string nothing_to_tile(GraphView network, Extent2d tiles);
-
 /// What is tried on so many devices where those that would share layers have tiles: where these are
 /// all, in any shape, and in stages of a pipeline as many rows as columns or twice as many.
 /// @param node  devices that have fast links; groups that these do not hold whole are not tried
@@ -74,6 +68,7 @@ TANDEM_ONCE [[nodiscard]] WorkerStep tiled_worker_step(WorkerStrategy const& wor
 
 namespace tandem::detail {
 
+/// Whether some convolution or pool has a window on images.
 TANDEM_ONCE bool has_windows(GraphView network) {
   for (int n = 0; n < network.nodes; ++n) {
     Node const& node = network.node[n];
@@ -86,6 +81,7 @@ TANDEM_ONCE bool has_windows(GraphView network) {
   return false;
 }
 
+/// A problem where no layer can be computed in such tiles.
 TANDEM_ONCE std::string nothing_to_tile(GraphView network, Extent2d tiles) {
   return plan_tiles(RuntimeGraph{network}, tiles).windows > 0
              ? ""

@@ -13,19 +13,6 @@
 
 namespace tandem {
 
-namespace detail {
-
-TANDEM_ONCE std::string makespan_line(SimulatedStep const& step, double idle);
-
-TANDEM_ONCE std::string device_lines(SimulatedStep const& step);
-
-TANDEM_ONCE std::string makespan_json(SimulatedStep const& step, double idle);
-
-/// Without the brace that opens it.
-TANDEM_ONCE std::string device_json(SimulatedDevice const& device);
-
-}  // namespace detail
-
 /// A table with a line a device: when it computes, waits and sums gradients, and the most bytes of
 /// activations that it has at once.
 TANDEM_ONCE [[nodiscard]] std::string simulated_text(SimulatedStep const& step);
@@ -70,6 +57,7 @@ TANDEM_ONCE std::string makespan_json(SimulatedStep const& step, double idle) {
          ",\n  \"idle\": " + json_number(idle, 9) + ",\n  \"devices\": [";
 }
 
+/// Without the brace that opens it.
 TANDEM_ONCE std::string device_json(SimulatedDevice const& device) {
   return "\"busy\": " + json_number(device.busy, 9) +
          ", \"idle_in_step\": " + json_number(device.idle_in_step, 9) +

@@ -46,15 +46,6 @@ struct SimulatedReduction {
   double bytes = 0;
 };
 
-/// Adds the sums of gradients to a step whose passes are there, as they become whole, or, of copies
-/// whose parts do not end from the last to the first, when the rows end; a device does one at a
-/// time, beside its passes and messages, with which they share no port.
-/// @param all            of all workers, of which the step may have those only that differ
-/// @param reduces_early  of row_order() of the rows
-TANDEM_ONCE void add_reductions(SimulatedStep& step, Machine const& machine,
-                                StageMapView const& map, std::vector<StageLoad> const& stages,
-                                Mesh const& all, bool reduces_early);
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -64,19 +55,6 @@ struct SimulationOptions {
   int depth = 1;    ///< as simulate(): messages of a link and direction on their way or waiting
   bool shares_links = true;  ///< else each message has its whole link, as if it were alone
 };
-
-namespace detail {
-
-/// The step of the first @p simulated of all workers, as it is where the others are like them.
-TANDEM_ONCE SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
-                                           StageMapView const& map, SimulatedCosts const& costs,
-                                           SimulationOptions const& options, int simulated);
-
-/// @throws ContractError  as simulate_on(), but for actions that wait forever
-TANDEM_ONCE void check_simulation(ActionRows const& table, StageMapView const& map,
-                                  SimulatedCosts const& costs, SimulationOptions const& options);
-
-}  // namespace detail
 
 /// The step of @p table on the devices of @p map, which are those of one worker.
 ///
@@ -157,6 +135,11 @@ TANDEM_ONCE double late_rows_end(SimulatedStep const& step, StageMapView const& 
   return end;
 }
 
+/// Adds the sums of gradients to a step whose passes are there, as they become whole, or, of copies
+/// whose parts do not end from the last to the first, when the rows end; a device does one at a
+/// time, beside its passes and messages, with which they share no port.
+/// @param all            of all workers, of which the step may have those only that differ
+/// @param reduces_early  of row_order() of the rows
 TANDEM_ONCE void add_reductions(SimulatedStep& step, Machine const& machine,
                                 StageMapView const& map, std::vector<StageLoad> const& stages,
                                 Mesh const& all, bool reduces_early) {
@@ -236,6 +219,7 @@ TANDEM_ONCE bool lacks_messages(ActionRows const& table, StageMapView const& map
   return false;
 }
 
+/// The step of the first @p simulated of all workers, as it is where the others are like them.
 TANDEM_ONCE SimulatedStep simulate_workers(Machine const& machine, ActionRows const& table,
                                            StageMapView const& map, SimulatedCosts const& costs,
                                            SimulationOptions const& options, int simulated) {
@@ -261,6 +245,7 @@ TANDEM_ONCE SimulatedStep simulate_workers(Machine const& machine, ActionRows co
   return step;
 }
 
+/// @throws ContractError  as simulate_on(), but for actions that wait forever
 TANDEM_ONCE void check_simulation(ActionRows const& table, StageMapView const& map,
                                   SimulatedCosts const& costs, SimulationOptions const& options) {
   expects(is_sound(map) && map.devices == devices_of(table) && options.depth >= 0 &&

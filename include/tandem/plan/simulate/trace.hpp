@@ -19,9 +19,6 @@ namespace tandem {
 
 namespace detail {
 
-/// "1F3", or "F conv1" of a placement.
-TANDEM_ONCE std::string simulated_name(SimulatedStep const& step, Action const& action);
-
 /// Messages of a device so that none of a lane overlaps another.
 TANDEM_ONCE std::vector<std::vector<SimulatedMessage>> message_lanes(SimulatedStep const& step,
                                                                      int from);
@@ -78,6 +75,7 @@ class TraceText {
   std::string ids_{};
 };
 
+/// "1F3", or "F conv1" of a placement.
 TANDEM_ONCE std::string simulated_name(SimulatedStep const& step, Action const& action) {
   bool const named = static_cast<std::size_t>(action.stage) < step.stage_name.size();
   return named ? std::string{name_of(action.kind).text} + " " +
