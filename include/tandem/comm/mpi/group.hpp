@@ -16,7 +16,6 @@
 #include <cstring>
 #include <exception>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
