@@ -40627,7 +40627,9 @@ using ClassTargetsOf = typename detail::TargetsOf<L, typename L::Target>::Classe
 template <class L>
 constexpr auto labels_of(typename L::Target const* targets, int classes) {
   typename detail::TargetsOf<L, typename L::Target>::Label labels{targets, classes};
-  if constexpr (requires { requires L::ignores; }) {
+  if constexpr (requires {
+                  requires L::ignores && requires { labels.ignored; };
+                }) {
     labels.ignored = L::ignored;
   }
   return labels;
