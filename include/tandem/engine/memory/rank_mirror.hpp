@@ -58,7 +58,7 @@ void each_run(GraphParameter const& p, Slice const& ranks, F const& f) {
 /// nowhere.
 ///
 /// Memory: copies are in the host's memory, as large as the arrays of a rank that has all. A rank
-///         that has a part keeps them until the next step or upload(). While it gathers, there are
+///         that has a part keeps them until the next step. While it gathers, there are
 ///         all slices of one array more, and one array on a device that has memory of its own.
 /// @tparam Core  RankCore
 template <class Core>
@@ -74,9 +74,14 @@ class RankMirror {
   TANDEM_COLD void download(Core& core) { show(core, false); }
   /// Shows what other ranks have, too, where the rank has a part alone; all of them call it. Blocks
   /// until that is there, as the others do until the device has done what is queued.
-  TANDEM_COLD void gather(Core& core) { show(core, true); }
+  TANDEM_COLD void gather(Core& core) {
+    core.arrive();
+    core.device.finish();  // a step's parameters may still be on their way
+    show(core, true);
+  }
 
-  /// The rank takes its part of the parameters and states that were written.
+  /// The rank takes its part of the parameters and states that were written. Copies stay, so that a
+  /// program may go through a list of parameters and set each.
   TANDEM_COLD void upload(Core& core) {
     for (int array = of_parameters; array <= states_; ++array) {
       if (array != of_gradients) {
@@ -88,10 +93,9 @@ class RankMirror {
         }
       }
     }
-    release();
   }
 
-  /// Gives the memory of copies of other ranks' parts back.
+  /// Gives the memory of copies of other ranks' parts back: a step begins.
   void release() {
     if (has_shares() || has_slices()) {
       own_ = std::vector<T>{};  // {} alone would keep it
@@ -196,9 +200,7 @@ class RankMirror {
         each_part(core, array, [&](T* there, ElementRange range) {
           copy(core.device, own(array) + range.begin, there, range.count(), down);
         });
-        if (!part || down) {  // else it is released
-          reorder(own(array), size(tables_.layout, array), false);
-        }
+        reorder(own(array), size(tables_.layout, array), false);
       }
     }
   }
