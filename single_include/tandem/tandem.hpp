@@ -1778,7 +1778,7 @@ struct Path {
   constexpr void pop() { --depth; }
 };
 
-/// What rewrites have made of a node: ops that compute several nodes, and values in one memory.
+/// A node's part for rewrites: ops that compute several nodes, and values in one memory.
 struct Fusion {
   bool relu = false;      ///< the op also applies the ReLU that follows
   bool gelu = false;      ///< the op also applies the GeluTanh that follows
@@ -1812,7 +1812,7 @@ struct Sharing {
   Halo halo{};                    ///< of an exchange: what its output has around a tile
 };
 
-/// What a node hands on of sequences, from step to step and between chunks of time.
+/// A node's part for sequences: its states from step to step and between chunks of time.
 struct SequenceNode {
   CarriedState carried{};       ///< of one sample, from step to step
   CarriedState hands_on{};      ///< of one sample, from chunk to chunk
@@ -11428,7 +11428,7 @@ class RankMirror {
     reorder(own(array), trained, false);
   }
 
-  // What is shown becomes all slices of it.
+  // The copies that are shown get all ranks' slices.
   void gather_slices(Core& core) {
     Slice const slice = core.slice();
     std::vector<T> slices;
@@ -11609,7 +11609,7 @@ struct OpNeeds {
   std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
 };
 
-/// What an op reads and writes of the nodes that it computes besides its own, see Fusion.
+/// Memory of the nodes that an op computes besides its own, see Fusion.
 template <class T>
 struct FusedOperands {
   std::byte const* activation = nullptr;  ///< what Fusion::activated_by has saved
@@ -11618,7 +11618,7 @@ struct FusedOperands {
   T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
 };
 
-/// What an op hands from earlier rows of sequences to later ones, and back.
+/// Memory that an op hands from earlier rows of sequences to later ones, and back.
 struct SequenceOperands {
   /// From call to call, sample b's state is at carry + b * carried_bytes; null: nothing is carried.
   std::byte* carry = nullptr;
@@ -11653,7 +11653,7 @@ struct Operands {
   SequenceOperands sequence{};
 };
 
-/// What a criterion reads and writes in a pass, all in the device's memory.
+/// A pass's part for a criterion; all pointers are to the device's memory.
 struct CriterionPass {
   std::int32_t const* targets = nullptr;  ///< one target a row, -1 for none; null: there are none
   double const* row_scale = nullptr;      ///< the gradient of a row's loss
@@ -14455,7 +14455,7 @@ class GradientReduction {
                                    Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
-  /// Likewise to be awaited. @param pass  RankEnds::PassOn
+  /// Queues @p pass, which await_sums() awaits. @param pass  RankEnds::PassOn
   template <class PassOn>
   TANDEM_NOINLINE void pass_on(Device& device, std::span<double> data, int from,
                                std::span<int const> to, PassOn pass) {
@@ -56783,11 +56783,11 @@ TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& paramet
   return model;
 }
 
-/// Those of the parameters and of the optimizer's states.
+/// Tensors of the parameters and of the optimizer's states.
 TANDEM_ONCE TANDEM_COLD std::vector<TensorView> checkpoint_tensors(
     SavedModel const& model, std::vector<std::string> const& state_names);
 
-/// Those of the averages of weights, in the order of the parameters that have one.
+/// Tensors of the averages of weights, in the order of the parameters that have one.
 TANDEM_ONCE TANDEM_COLD std::vector<TensorView> average_tensors(SavedModel const& model);
 
 /// Of a parameter that several layers share, one alone.

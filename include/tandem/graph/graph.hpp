@@ -62,7 +62,7 @@ struct Path {
   constexpr void pop() { --depth; }
 };
 
-/// What rewrites have made of a node: ops that compute several nodes, and values in one memory.
+/// A node's part for rewrites: ops that compute several nodes, and values in one memory.
 struct Fusion {
   bool relu = false;      ///< the op also applies the ReLU that follows
   bool gelu = false;      ///< the op also applies the GeluTanh that follows
@@ -96,7 +96,7 @@ struct Sharing {
   Halo halo{};                    ///< of an exchange: what its output has around a tile
 };
 
-/// What a node hands on of sequences, from step to step and between chunks of time.
+/// A node's part for sequences: its states from step to step and between chunks of time.
 struct SequenceNode {
   CarriedState carried{};       ///< of one sample, from step to step
   CarriedState hands_on{};      ///< of one sample, from chunk to chunk

@@ -67,7 +67,7 @@ struct OpNeeds {
   std::int64_t carried_gradient_bytes = 0;  ///< of a sample, of the gradient of that
 };
 
-/// What an op reads and writes of the nodes that it computes besides its own, see Fusion.
+/// Memory of the nodes that an op computes besides its own, see Fusion.
 template <class T>
 struct FusedOperands {
   std::byte const* activation = nullptr;  ///< what Fusion::activated_by has saved
@@ -76,7 +76,7 @@ struct FusedOperands {
   T const* also = nullptr;                ///< a gradient of x[0] to be added to dx[0]
 };
 
-/// What an op hands from earlier rows of sequences to later ones, and back.
+/// Memory that an op hands from earlier rows of sequences to later ones, and back.
 struct SequenceOperands {
   /// From call to call, sample b's state is at carry + b * carried_bytes; null: nothing is carried.
   std::byte* carry = nullptr;
@@ -111,7 +111,7 @@ struct Operands {
   SequenceOperands sequence{};
 };
 
-/// What a criterion reads and writes in a pass, all in the device's memory.
+/// A pass's part for a criterion; all pointers are to the device's memory.
 struct CriterionPass {
   std::int32_t const* targets = nullptr;  ///< one target a row, -1 for none; null: there are none
   double const* row_scale = nullptr;      ///< the gradient of a row's loss

@@ -167,7 +167,7 @@ class GradientReduction {
                                    Label label = {"losses"}) {
     add(device, communicator_, sums, label, summed_);
   }
-  /// Likewise to be awaited. @param pass  RankEnds::PassOn
+  /// Queues @p pass, which await_sums() awaits. @param pass  RankEnds::PassOn
   template <class PassOn>
   TANDEM_NOINLINE void pass_on(Device& device, std::span<double> data, int from,
                                std::span<int const> to, PassOn pass) {

@@ -221,7 +221,7 @@ class RankMirror {
     reorder(own(array), trained, false);
   }
 
-  // What is shown becomes all slices of it.
+  // The copies that are shown get all ranks' slices.
   void gather_slices(Core& core) {
     Slice const slice = core.slice();
     std::vector<T> slices;

@@ -137,11 +137,11 @@ TANDEM_COLD SavedModel saved_model(std::vector<NamedParameter<T>> const& paramet
   return model;
 }
 
-/// Those of the parameters and of the optimizer's states.
+/// Tensors of the parameters and of the optimizer's states.
 TANDEM_ONCE TANDEM_COLD std::vector<TensorView> checkpoint_tensors(
     SavedModel const& model, std::vector<std::string> const& state_names);
 
-/// Those of the averages of weights, in the order of the parameters that have one.
+/// Tensors of the averages of weights, in the order of the parameters that have one.
 TANDEM_ONCE TANDEM_COLD std::vector<TensorView> average_tensors(SavedModel const& model);
 
 /// Of a parameter that several layers share, one alone.
