@@ -12,6 +12,7 @@
 
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/rewrites.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 
 namespace tandem {
 
@@ -28,13 +29,15 @@ inline constexpr int most_merged = 8;
 namespace detail {
 
 /// For each node, how many edges carry its output, and the node that the last of them leads to.
-template <GraphSize Size>
+template <class G>
 struct Readers {
-  int count[static_cast<std::size_t>(Size.nodes)] = {};
-  int last[static_cast<std::size_t>(Size.nodes)] = {};
+  PerNode<int, G> count{};
+  PerNode<int, G> last{};
 
-  constexpr explicit Readers(Graph<Size> const& graph) {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr explicit Readers(G const& graph) {
+    make_room(count, graph.nodes);
+    make_room(last, graph.nodes);
+    for (int n = 0; n < graph.nodes; ++n) {
       for (int e = 0; e < graph.node[n].edges; ++e) {
         int const source = graph.source[graph.node[n].first_edge + e];
         ++count[source];
@@ -264,7 +267,7 @@ constexpr void rewrite_in(AnyGraph& graph, AnyReaders const& readers, Rewrites r
 /// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  detail::fuse_relu_in(graph, detail::Readers<Size>{graph});
+  detail::fuse_relu_in(graph, detail::Readers{graph});
   return graph;
 }
 
@@ -273,7 +276,7 @@ constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
 /// in the activation's, which becomes a view; else its op computes that and nothing more.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullptr) {
-  detail::fuse_linear_in(graph, detail::Readers<Size>{graph}, segment);
+  detail::fuse_linear_in(graph, detail::Readers{graph}, segment);
   return graph;
 }
 
@@ -282,7 +285,7 @@ constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullpt
 /// Where one more node reads the sum, the norm's input gradient is added to what that one gave.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_sum(Graph<Size> graph, int const* segment = nullptr) {
-  detail::fuse_sum_in(graph, detail::Readers<Size>{graph}, segment);
+  detail::fuse_sum_in(graph, detail::Readers{graph}, segment);
   return graph;
 }
 
@@ -299,7 +302,7 @@ constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
 /// running mean, gets it from the batch norm.
 template <GraphSize Size>
 constexpr Graph<Size> absorb_bias(Graph<Size> graph) {
-  detail::absorb_bias_in(graph, detail::Readers<Size>{graph});
+  detail::absorb_bias_in(graph, detail::Readers{graph});
   return graph;
 }
 
@@ -309,7 +312,7 @@ constexpr Graph<Size> absorb_bias(Graph<Size> graph) {
 /// @param most  convolutions that become one
 template <GraphSize Size>
 constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged) {
-  detail::merge_pointwise_in(graph, detail::Readers<Size>{graph}, most);
+  detail::merge_pointwise_in(graph, detail::Readers{graph}, most);
   return graph;
 }
 
@@ -317,7 +320,7 @@ constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged)
 /// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
 template <GraphSize Size>
 constexpr Graph<Size> place_concat(Graph<Size> graph) {
-  detail::place_concat_in(graph, detail::Readers<Size>{graph});
+  detail::place_concat_in(graph, detail::Readers{graph});
   return graph;
 }
 
@@ -325,7 +328,7 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
 /// @param segment  of each node: its run of nodes that is computed again; null: none is
 template <GraphSize Size>
 constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* segment = nullptr) {
-  detail::rewrite_in(graph, detail::Readers<Size>{graph}, rewrites, segment);
+  detail::rewrite_in(graph, detail::Readers{graph}, rewrites, segment);
   return graph;
 }
 

@@ -161,7 +161,7 @@ struct DeviceProgram {
       sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;
   /// Whether it has both copies of its part of the model, as a device in the middle may; then each
   /// bucket has a twin.
-  static constexpr bool has_twins = tandem::has_twins(stages);
+  static constexpr bool has_twins = tandem::has_twins(stages.stage);
   static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
   static constexpr bool several_replicas = Program::several_replicas;
   /// Gradients are summed over the replicas, and over the model's copies unless each has updates of

@@ -34,10 +34,9 @@ namespace tandem {
 
 namespace detail {
 
-template <GraphSize Size>
-constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
+constexpr bool synchronizes_statistics(GraphView graph) {
   bool any = false;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     any = any || graph.node[n].synchronizes;
   }
   return any;
@@ -89,30 +88,27 @@ constexpr bool validates_behind() {
 }
 
 /// Whether a layer of @p graph is Stateful.
-template <GraphSize Size>
-constexpr bool carries_states(Graph<Size> const& graph) {
+constexpr bool carries_states(GraphView graph) {
   bool any = false;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     any = any || graph.node[n].sequence.carried.any();
   }
   return any;
 }
 
 /// Trained parameters whose gradients are GradientRows.
-template <GraphSize Size>
-constexpr bool has_row_gradients(Graph<Size> const& graph) {
+constexpr bool has_row_gradients(GraphView graph) {
   bool any = false;
-  for (int p = 0; p < Size.parameters; ++p) {
+  for (int p = 0; p < graph.parameters; ++p) {
     any = any || (graph.parameter[p].parameter.touched.sparse() && !graph.parameter[p].frozen);
   }
   return any;
 }
 
 /// Whether some layer shares one of these.
-template <GraphSize Size>
-constexpr bool shares_row_gradients(Graph<Size> const& graph) {
+constexpr bool shares_row_gradients(GraphView graph) {
   bool any = false;
-  for (int p = 0; p < Size.parameters; ++p) {
+  for (int p = 0; p < graph.parameters; ++p) {
     int const owner = graph.parameter[p].shared;
     any = any || (owner >= 0 && !graph.parameter[p].frozen &&
                   (graph.parameter[p].parameter.touched.sparse() ||
@@ -413,7 +409,7 @@ struct Program {
   using Routed =
       detail::RoutedNetwork<Net, Cut, detail::needs_relays(network, partition.part, map)>;
   /// Parameters that layers share, and the devices that hold them.
-  static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
+  static constexpr auto ties = find_ties<count_ties(network)>(network, partition.part, map);
   static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),
                 ties.widest() <= 2 || !batching.reproducible > ::value);
   /// Whether gradients are GradientRows.

@@ -9,6 +9,7 @@
 
 #include <tandem/core/scratch.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 
 namespace tandem {
 
@@ -76,14 +77,18 @@ struct TopCounts {
 };
 
 /// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
-template <int Parts, GraphSize Size>
-constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
-  detail::Scratch<std::int64_t> cost{graph.tops};
-  for (int n = 0; n < Size.nodes; ++n) {
+/// @param counts  of each part, to be filled
+constexpr void balance_tops(GraphView graph, int tops, int parts, int* counts) {
+  detail::Scratch<std::int64_t> cost{tops};
+  for (int n = 0; n < graph.nodes; ++n) {
     cost[graph.node[n].top] += static_cost(graph.node[n]);
   }
+  detail::balance(cost.data(), tops, parts, counts);
+}
+template <int Parts, GraphSize Size>
+constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
   TopCounts<Parts> counts;
-  detail::balance(cost.data(), graph.tops, Parts, counts.of);
+  balance_tops(graph, graph.tops, Parts, counts.of);
   return counts;
 }
 

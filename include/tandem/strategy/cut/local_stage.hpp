@@ -8,6 +8,7 @@
 #include <span>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 
 namespace tandem {
 
@@ -43,29 +44,26 @@ constexpr int local_stage(std::span<LocalStage const> stages, int id) {
 }
 
 /// Whether a device has two copies of a part of the model, as the one in the middle may.
-template <int Count>
-constexpr bool has_twins(LocalStages<Count> const& stages) {
+constexpr bool has_twins(std::span<LocalStage const> stages) {
   bool has = false;
-  for (int s = 1; s < Count; ++s) {
-    has = has || stages.stage[s].part == stages.stage[s - 1].part;
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    has = has || stages[s].part == stages[s - 1].part;
   }
   return has;
 }
 
 namespace detail {
 
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
+constexpr int count_stages(GraphView graph) {
   int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
+  for (int n = 1; n < graph.nodes; ++n) {
     count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
   }
   return count;
 }
 
 // Whether node n is an input, or reads one: of another stage, where two of a device do.
-template <GraphSize Size>
-constexpr bool reads_input(Graph<Size> const& graph, int n) {
+constexpr bool reads_input(GraphView graph, int n) {
   Node const& node = graph.node[n];
   bool reads = node.kind == NodeKind::input;
   for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -74,22 +72,26 @@ constexpr bool reads_input(Graph<Size> const& graph, int n) {
   return reads;
 }
 
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
+/// @param stages  new ones, count_stages() of them
+constexpr void fill_stages(GraphView graph, int parts, LocalStage* stages) {
   int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     int const id = graph.node[n].stage;
     if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+      stages[next++] = {.id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
     }
-    LocalStage& stage = stages.stage[next - 1];
+    LocalStage& stage = stages[next - 1];
     stage.last = n + 1;
     stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
     stage.has_input = stage.has_input || reads_input(graph, n);
     stage.has_result = stage.has_result || n == graph.result;
   }
+}
+
+template <int Count>
+constexpr LocalStages<Count> find_stages(GraphView graph, int parts) {
+  LocalStages<Count> stages;
+  fill_stages(graph, parts, stages.stage);
   return stages;
 }
 

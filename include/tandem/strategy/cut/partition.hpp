@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/schedule/table/stage_map.hpp>
 
 namespace tandem {
@@ -22,16 +23,20 @@ struct Partition {
 
 /// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
 /// @p counts[1], …
+/// @param part  of each node, to be filled
+constexpr void cut_tops(GraphView graph, int const* counts, int parts, std::int16_t* part) {
+  for (int n = 0; n < graph.nodes; ++n) {
+    int own = 0;
+    for (int end = counts[0]; own < parts - 1 && graph.node[n].top >= end; end += counts[own]) {
+      ++own;
+    }
+    part[n] = static_cast<std::int16_t>(own);
+  }
+}
 template <GraphSize Size>
 constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* counts, int parts) {
   Partition<Size.nodes> partition{.parts = parts};
-  for (int n = 0; n < Size.nodes; ++n) {
-    int part = 0;
-    for (int end = counts[0]; part < parts - 1 && graph.node[n].top >= end; end += counts[part]) {
-      ++part;
-    }
-    partition.part[n] = static_cast<std::int16_t>(part);
-  }
+  cut_tops(graph, counts, parts, partition.part);
   return partition;
 }
 

@@ -230,6 +230,7 @@ struct PlacementRuns {
 /// A placed network's stages, each microbatch through all of them and back before the next.
 template <class How, int Microbatches>
 struct PlacedModel {
+  using HowType = How;
   static constexpr int devices = How::devices;
   static constexpr int copies = 1;
 

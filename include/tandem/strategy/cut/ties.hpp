@@ -11,6 +11,7 @@
 #include <cstddef>
 
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 
 namespace tandem {
@@ -57,54 +58,67 @@ struct Ties {
   }
 };
 
+namespace detail {
+
+/// Whether parameter @p p is its own, and other layers share it.
+constexpr bool is_tied(GraphView graph, int p) {
+  int holders = 0;
+  for (int q = p; q < graph.parameters; ++q) {
+    holders += graph.parameter[q].owner() == p ? 1 : 0;
+  }
+  return holders > 1;
+}
+
+}  // namespace detail
+
 /// Ties of a network.
-template <GraphSize Size>
-constexpr int count_ties(Graph<Size> const& graph) {
+constexpr int count_ties(GraphView graph) {
   int count = 0;
-  for (int p = 0; p < Size.parameters; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    count += holders > 1 ? 1 : 0;
+  for (int p = 0; p < graph.parameters; ++p) {
+    count += detail::is_tied(graph, p) ? 1 : 0;
   }
   return count;
 }
 
-template <int Count, GraphSize Size, class Partition, class Map>
-constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
-                                Map const& map) {
-  Ties<Count> ties{.copies = map.copies};
-  StageMapView const view = map;
-  int count = 0;
-  for (int p = 0; p < Size.parameters && count < Count; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    if (holders < 2) {
+namespace detail {
+
+/// The devices that have parameter @p owner in one of the model's copies.
+constexpr TieDevices tie_devices(GraphView graph, std::int16_t const* part, StageMapView const& map,
+                                 int copy, int owner) {
+  TieDevices own;
+  for (int q = owner; q < graph.parameters; ++q) {
+    if (graph.parameter[q].owner() != owner) {
       continue;
     }
-    ties.owner[count] = p;
-    for (int copy = 0; copy < map.copies; ++copy) {
-      TieDevices& own = ties.of[copy][count];
-      for (int q = p; q < Size.parameters; ++q) {
-        if (graph.parameter[q].owner() != p) {
-          continue;
-        }
-        int const part = partition.part[graph.parameter[q].node];
-        int const device = view.device[copy * view.parts() + part];
-        bool known = false;
-        for (int d = 0; d < own.count; ++d) {
-          known = known || own.device[d] == device;
-        }
-        if (!known) {
-          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
-          own.device[own.count++] = device;
-        }
-      }
+    int const device = map.device[copy * map.parts() + part[graph.parameter[q].node]];
+    bool known = false;
+    for (int d = 0; d < own.count; ++d) {
+      known = known || own.device[d] == device;
     }
-    ++count;
+    if (!known) {
+      expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
+      own.device[own.count++] = device;
+    }
+  }
+  return own;
+}
+
+}  // namespace detail
+
+/// @param part  of each node: its part of the model
+template <int Count>
+constexpr Ties<Count> find_ties(GraphView graph, std::int16_t const* part,
+                                StageMapView const& map) {
+  Ties<Count> ties{.copies = map.copies};
+  int count = 0;
+  for (int p = 0; p < graph.parameters && count < Count; ++p) {
+    if (detail::is_tied(graph, p)) {
+      ties.owner[count] = p;
+      for (int copy = 0; copy < map.copies; ++copy) {
+        ties.of[copy][count] = detail::tie_devices(graph, part, map, copy, p);
+      }
+      ++count;
+    }
   }
   return ties;
 }

@@ -153,9 +153,8 @@ struct TwinOf {
 
 /// The copies are cut alike, so they have as many buckets each, in the same order.
 /// @param parts  of the model: stage s is of part s % parts
-template <int Nodes, int Parameters>
-constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
-  TwinOf<Nodes> twins;
+/// @param twin   of each bucket, to be filled
+constexpr void find_twins(LayoutView const& layout, int parts, int* twin) {
   for (int bucket = 0; bucket < layout.buckets; ++bucket) {
     int const stage = layout.bucket_stage[bucket];
     int before = 0;  // of its stage
@@ -167,10 +166,15 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
           other == 0 || layout.bucket_stage[other - 1] != layout.bucket_stage[other];
       if (is_first && layout.bucket_stage[other] != stage &&
           layout.bucket_stage[other] % parts == stage % parts) {
-        twins.of[bucket] = other + before;
+        twin[bucket] = other + before;
       }
     }
   }
+}
+template <int Nodes, int Parameters>
+constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
+  TwinOf<Nodes> twins;
+  find_twins(layout, parts, twins.of);
   return twins;
 }
 

@@ -15,6 +15,8 @@ namespace detail {
 
 template <AsynchronousSchedule Schedule, int Microbatches, class How>
 struct AsynchronousModel {
+  using ScheduleType = Schedule;
+  using HowType = How;
   static constexpr int devices = How::parts;
   static constexpr int copies = 1;
   static constexpr Asynchrony asynchrony = Schedule::asynchrony(devices, Microbatches);

@@ -16,6 +16,7 @@ namespace detail {
 // How is a TopSplits, an Auto or a Placed.
 template <class How, int Microbatches>
 struct SequentialModel {
+  using HowType = How;
   static constexpr int devices = How::parts;
   static constexpr int copies = 1;
 

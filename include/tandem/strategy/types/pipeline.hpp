@@ -17,6 +17,8 @@ namespace detail {
 
 template <PipelineSchedule Schedule, int Microbatches, class How, int Chunks = 1>
 struct PipelineModel {
+  using ScheduleType = Schedule;
+  using HowType = How;
   static constexpr int devices = How::parts / Schedule::chunks;
   static constexpr int copies = Schedule::copies;
   static constexpr bool post_validated = is_post_validated<Schedule>;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// StrategyValue: a strategy as a value, where a type would be compiled for each; value_of: the
+/// value that a strategy's type stands for.
+
+#include <cstdint>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include <tandem/core/config.hpp>
+#include <tandem/core/geometry.hpp>
+#include <tandem/core/mesh.hpp>
+#include <tandem/graph/spread/wishes.hpp>
+#include <tandem/schedule/orders/all.hpp>
+#include <tandem/schedule/orders/make_schedule.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
+#include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/cut/model_shape.hpp>
+#include <tandem/strategy/program.hpp>
+
+namespace tandem {
+
+/// How a model is cut into parts.
+enum class CutKind : std::uint8_t {
+  whole,     ///< in none: a device has all layers
+  splits,    ///< Split<a>, Split<b>, …: so many top-level layers each
+  balanced,  ///< Auto<parts>
+  placed     ///< Placed<table>: a device for each node
+};
+
+/// What a strategy's type says. Everything is of one replica but for what `batching` says of all.
+struct StrategyValue {
+  Batching batching{};
+  bool any_replicas = false;  ///< DataParallel<>: `batching` is of one replica
+  CutKind cut = CutKind::whole;
+  int parts = 1;                                  ///< of one copy of the model
+  std::vector<int> tops{};                        ///< of `splits`: top-level layers of each part
+  std::vector<std::int16_t> device{};             ///< of `placed`: of each node
+  std::string schedule = SequentialStages::name;  ///< a name of make_schedule()
+  int stages_a_device = 1;                        ///< v of Interleaved<v>
+  bool post_validated = false;                    ///< PostValidated<Schedule>
+  CheckpointRule checkpoint{};
+  Averaging averaging{};       ///< of two models
+  int tensor = 1;              ///< devices that share each layer, or each image
+  bool sequence_rows = false;  ///< these have their rows of what stands between
+  Extent2d tiles{};            ///< of each image, one a device; none: these share layers
+  SpreadWishes wishes{};       ///< of layers that they share
+
+  [[nodiscard]] bool has_tiles() const { return tiles != Extent2d{}; }
+  /// Devices over which a replica's parts are spread.
+  [[nodiscard]] int devices() const {
+    return cut == CutKind::whole ? 1 : cut == CutKind::placed ? placed_devices() : chain_devices();
+  }
+  [[nodiscard]] Asynchrony asynchrony() const {
+    return cut == CutKind::whole
+               ? Asynchrony{}
+               : detail::asynchrony_named(schedule, devices(), batching.microbatches);
+  }
+  /// Of all ranks; where there are any number of replicas, of one of them.
+  [[nodiscard]] Mesh mesh() const {
+    return Mesh{Axis::data, batching.replicas} * Mesh{Axis::model, devices()} *
+           Mesh{Axis::tensor, tensor};
+  }
+
+ private:
+  [[nodiscard]] int placed_devices() const {
+    int most = 0;
+    for (int const d : device) {
+      most = d > most ? d : most;
+    }
+    return most + 1;
+  }
+  [[nodiscard]] int chain_devices() const {
+    detail::NamedSchedule const* const found = detail::find_schedule(schedule);
+    return parts / (found != nullptr ? detail::chunks_of(*found, stages_a_device) : 1);
+  }
+};
+
+namespace detail {
+
+/// The class that a strategy's model is cut by: the strategy itself, or what stands in it.
+template <class S>
+constexpr auto model_of() {
+  if constexpr (requires { typename S::Model; }) {
+    return model_of<typename S::Model>();
+  } else {
+    return std::type_identity<S>{};
+  }
+}
+
+template <class How>
+void take_cut(StrategyValue& value) {
+  if constexpr (IsPlacement<How>) {
+    value.cut = CutKind::placed;
+    value.device.assign(std::begin(How::table.places.device), std::end(How::table.places.device));
+  } else {
+    value.parts = How::parts;
+    value.cut = CutKind::balanced;
+    if constexpr (requires { How::tops[0]; }) {
+      value.cut = CutKind::splits;
+      value.tops.assign(How::tops, How::tops + How::parts);
+    }
+  }
+}
+
+}  // namespace detail
+
+/// The value that a strategy's type stands for.
+template <Strategy S>
+TANDEM_COLD StrategyValue value_of() {
+  using Model = typename decltype(detail::model_of<S>())::type;
+  StrategyValue value{.batching = S::batching,
+                      .any_replicas = detail::takes_any_replicas<S>,
+                      .checkpoint = S::checkpoint,
+                      .averaging = detail::averaging_of<S>(),
+                      .tensor = S::mesh.extent(Axis::tensor),
+                      .sequence_rows = detail::deals_rows<S>,
+                      .tiles = detail::tiles_of<S>(),
+                      .wishes = detail::wishes_of<S>()};
+  if constexpr (requires { typename Model::HowType; }) {
+    detail::take_cut<typename Model::HowType>(value);
+  }
+  if constexpr (requires { typename Model::ScheduleType; }) {
+    using Schedule = typename Model::ScheduleType;
+    value.schedule = Schedule::name;
+    value.post_validated = detail::validates_behind<S>();
+    if constexpr (requires { Schedule::chunks; }) {
+      value.stages_a_device = Schedule::chunks;
+    }
+  }
+  return value;
+}
+
+}  // namespace tandem
