@@ -105,6 +105,8 @@ struct Columns {
   [[nodiscard]] constexpr bool any() const { return each || in.count > 0; }
 
   static constexpr Columns alike() { return {.each = true}; }
+
+  friend constexpr bool operator==(Columns const&, Columns const&) = default;
 };
 
 /// Rows that are dealt out in runs of equal length: slice k has the k-th. Where their number is no

@@ -60,6 +60,8 @@ struct Path {
     part[depth++] = static_cast<std::int16_t>(index);
   }
   constexpr void pop() { --depth; }
+
+  friend constexpr bool operator==(Path const&, Path const&) = default;
 };
 
 /// A node's part for rewrites: ops that compute several nodes, and values in one memory.
@@ -81,6 +83,8 @@ struct Fusion {
   /// The norm that computes this sum, or this dropout of a sum's first summand; forward has nothing
   /// to do then.
   int summed_by = -1;
+
+  friend constexpr bool operator==(Fusion const&, Fusion const&) = default;
 };
 
 /// How ranks can share a node, and which part of it one of them has.
@@ -94,6 +98,8 @@ struct Sharing {
   Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
   Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
   Halo halo{};                    ///< of an exchange: what its output has around a tile
+
+  friend constexpr bool operator==(Sharing const&, Sharing const&) = default;
 };
 
 /// A node's part for sequences: its states from step to step and between chunks of time.
@@ -103,6 +109,8 @@ struct SequenceNode {
   std::int64_t hands_back = 0;  ///< of gradients alone, from the last chunk to the first
   int chunks = 1;               ///< of time, of which a pass has one, see in_chunks()
   bool in_chunks = false;       ///< its op has passes over chunks of time, see takes_chunks()
+
+  friend constexpr bool operator==(SequenceNode const&, SequenceNode const&) = default;
 };
 
 /// One node: the input, one layer, the join of a Concat (concat), of a Residual (add) or of a
@@ -170,6 +178,8 @@ struct Node {
   [[nodiscard]] constexpr bool is_end() const {
     return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
   }
+
+  friend constexpr bool operator==(Node const&, Node const&) = default;
 };
 
 /// Of a parameter that is dealt out: the axis along which, and its parts in whole.
@@ -197,6 +207,8 @@ struct GraphParameter {
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
+
+  friend constexpr bool operator==(GraphParameter const&, GraphParameter const&) = default;
 };
 
 /// Sizes of a Graph.

@@ -41,6 +41,8 @@ struct Init {
   }
   /// Mean 0 and standard deviation @p deviation.
   static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
+
+  friend constexpr bool operator==(Init const&, Init const&) = default;
 };
 
 /// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
@@ -52,6 +54,8 @@ struct Parameter {
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
   /// Where its gradient is GradientRows: the rows that a pass touches at most; else none.
   RowsTouched touched{};
+
+  friend constexpr bool operator==(Parameter const&, Parameter const&) = default;
 };
 
 /// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
@@ -70,6 +74,8 @@ struct Kept {
                            std::int64_t numbers = 0, std::int64_t sums = 0, int arrays = 1) {
     return {true, input, output, scalars, numbers, sums, arrays};
   }
+
+  friend constexpr bool operator==(Kept const&, Kept const&) = default;
 };
 
 /// The parameters of a layer, in the order in which its op sees them; at most ten.
@@ -156,6 +162,8 @@ struct CarriedState {
   [[nodiscard]] constexpr std::int64_t bytes(std::int64_t master, std::int64_t scalar) const {
     return h_at(master) + whole(h * scalar);
   }
+
+  friend constexpr bool operator==(CarriedState const&, CarriedState const&) = default;
 
  private:
   static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }

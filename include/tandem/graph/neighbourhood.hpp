@@ -20,6 +20,8 @@ struct Neighbourhood {
 
   /// Each pixel by itself.
   static constexpr Neighbourhood alone() { return {.local = true}; }
+
+  friend constexpr bool operator==(Neighbourhood const&, Neighbourhood const&) = default;
 };
 
 /// Rows and columns around a tile, of the tiles beside it or, at the border of the image, of its

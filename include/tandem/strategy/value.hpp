@@ -58,6 +58,21 @@ struct StrategyValue {
   [[nodiscard]] int devices() const {
     return cut == CutKind::whole ? 1 : cut == CutKind::placed ? placed_devices() : chain_devices();
   }
+  /// In how many slices layers are computed that devices share; 1: none is.
+  [[nodiscard]] int layer_slices() const {
+    return has_tiles() ? 1 : batching.slices > 0 ? batching.slices : tensor;
+  }
+  [[nodiscard]] bool shards_state() const {
+    return batching.sharded_state && batching.replicas > 1;
+  }
+  [[nodiscard]] bool shards_gradients() const {
+    return batching.sharded_gradients && shards_state();
+  }
+  [[nodiscard]] bool shards_parameters() const {
+    return batching.sharded_parameters && shards_state();
+  }
+  /// Ranks that each have a part of the optimizer's states; 1: all have all.
+  [[nodiscard]] int state_shares() const { return batching.sharded_state ? batching.replicas : 1; }
   [[nodiscard]] Asynchrony asynchrony() const {
     return cut == CutKind::whole
                ? Asynchrony{}

@@ -45,16 +45,16 @@ struct DeviceTables {
   int slices;
   int layer_slices;
   int state_shares;
-  int gradient_copies;
-  std::int64_t state_elements;
-  std::int64_t gradient_slot;
-  std::int64_t parameter_slot;
-  std::int64_t parameter_elements;
-  std::int64_t weight_elements;
-  std::int64_t gradient_elements;
-  bool any_replicas;
-  bool several_replicas;
-  bool sums_gradients;
+  int gradient_copies = 0;
+  std::int64_t state_elements = 0;
+  std::int64_t gradient_slot = 0;
+  std::int64_t parameter_slot = 0;
+  std::int64_t parameter_elements = 0;
+  std::int64_t weight_elements = 0;
+  std::int64_t gradient_elements = 0;
+  bool any_replicas = false;
+  bool several_replicas = false;
+  bool sums_gradients = false;
   bool sharded_state;
   bool sharded_gradients;
   bool sharded_parameters;
@@ -65,11 +65,11 @@ struct DeviceTables {
   bool post_validated;  ///< ranks go on before an update is known to be right
   bool recomputes;      ///< segments of nodes
   bool ties_cross;      ///< devices share a parameter
-  bool has_input;       ///< of the network
+  bool has_input = false;       ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
-  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&);
+  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 
   [[nodiscard]] constexpr Mesh mesh_of(int replicas) const {
     return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;

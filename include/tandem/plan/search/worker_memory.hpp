@@ -13,10 +13,8 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/numbered.hpp>
-#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
-#include <tandem/graph/spread/rank_graph.hpp>
 #include <tandem/plan/scale/sharding.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
@@ -26,9 +24,8 @@
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
-#include <tandem/strategy/cut/device_graph.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
-#include <tandem/strategy/cut/relays.hpp>
+#include <tandem/strategy/cut/runtime_cut.hpp>
 #include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/memory/gradient_lives.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
@@ -62,22 +59,9 @@ struct TensorSizes {
 
 namespace detail {
 
-/// A ParameterLayout of a graph whose size is known at run time only.
-struct RuntimeLayout {
-  Numbered<std::int64_t> offset{};
-  std::int64_t dense = 0;
-  std::int64_t trained = 0;
-  std::int64_t elements = 0;
-  int buckets = 0;
-  Numbered<std::int64_t> bucket_begin{};
-  Numbered<int> bucket_stage{};
-  Numbered<std::int16_t> closes{};
-  int row_gradients = 0;
-  Numbered<int> row_parameter{};
-  Numbered<int> row_bucket{};
-
-  TANDEM_ONCE explicit RuntimeLayout(GraphView graph);
-};
+/// What each rank of a worker's device computes, before a backend's rewrites.
+TANDEM_ONCE RuntimeGraph worker_graph(RoutedParts const& routed, WorkerCut const& worker,
+                                      int device);
 
 }  // namespace detail
 
@@ -94,84 +78,24 @@ TANDEM_ONCE [[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView netw
 
 namespace tandem::detail {
 
-/// relayed() of a network whose size is known at run time only; the network itself, if it needs
-/// none.
-class RuntimeRelays {
- public:
-  RuntimeRelays(GraphView network, WorkerCut const& worker)
-      : network_{network}, part_(worker.part.begin(), worker.part.end()) {
-    if (!needs_relays(network, part_.data(), worker.map)) {
-      return;
-    }
-    std::vector<int> reach(part_.size());
-    std::vector<int> local(part_.size());
-    RelayBuilder counter{network, part_.data(), {reach.data(), local.data()}};
-    RelayBuilder builder = counter;
-    counter.build(static_cast<RuntimeGraph*>(nullptr), nullptr);
-    graph_.resize({counter.size.nodes, counter.size.edges, network.parameters});
-    std::vector<std::int16_t> parts(static_cast<std::size_t>(counter.size.nodes));
-    builder.build(&graph_, parts.data());
-    part_ = parts;
-    network_ = graph_.view(network_);
-  }
-
-  /// Refers to this.
-  [[nodiscard]] GraphView view() const { return network_; }
-  [[nodiscard]] std::vector<std::int16_t> const& part() const { return part_; }
-
- private:
-  GraphView network_;
-  std::vector<std::int16_t> part_;
-  RuntimeGraph graph_{};
-};
-
-/// device_graph() of a network whose size is known at run time only.
-class RuntimeDeviceGraph {
- public:
-  RuntimeDeviceGraph(RuntimeRelays const& relayed, WorkerCut const& worker, int device)
-      : network_{relayed.view()} {
-    GraphView const network = network_;
-    std::vector<std::int16_t> const& part = relayed.part();
-    std::vector<std::int16_t> local(part.size());
-    std::vector<int> reader(static_cast<std::size_t>(network.edges));
-    std::vector<int> first_reading(part.size());
-    std::vector<int> next_reading(reader.size());
-    DeviceCutter counter{
-        .network = network,
-        .part = part.data(),
-        .map = worker.map,
-        .device = device,
-        .apart = false,
-        .scratch = {local.data(), reader.data(), first_reading.data(), next_reading.data()}};
-    DeviceCutter cutter = counter;
-    counter.cut(static_cast<RuntimeGraph*>(nullptr));
-    graph_.resize(counter.size);
-    cutter.cut(&graph_);
-    if (worker.chunks > 1) {
-      take_chunks(graph_, worker.chunks);
-    }
-    if (worker.dealing.slices > 1) {
-      graph_ = runtime_rank_graph(graph_, worker.dealing, worker.sequence_rows);
-    }
-    if (worker.tiles != Extent2d{}) {
-      graph_ = runtime_tile_graph(graph_, worker.tiles);
-    }
-  }
-
-  /// Refers to this.
-  [[nodiscard]] GraphView view() const { return graph_.view(network_); }
-
- private:
-  GraphView network_;
-  RuntimeGraph graph_{};
-};
+TANDEM_ONCE RuntimeGraph worker_graph(RoutedParts const& routed, WorkerCut const& worker,
+                                      int device) {
+  return spread_graph(cut_graph(routed, worker.map, device, false),
+                      {.chunks = worker.chunks,
+                       .dealing = worker.dealing,
+                       .sequence_rows = worker.sequence_rows,
+                       .tiles = worker.tiles});
+}
 
 /// Adds the elements of a graph's parameters and gradients, as the compiler lays them out.
 TANDEM_ONCE void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
-  RuntimeLayout layout{graph};
   constexpr Batching usual{};
-  fill_layout(layout, graph, task.master_bytes, usual.first_bucket_bytes, usual.bucket_bytes,
-              task.state_shares, shard >= Sharding::gradients);
+  RuntimeLayout const layout{graph,
+                             task.master_bytes,
+                             usual.first_bucket_bytes,
+                             usual.bucket_bytes,
+                             task.state_shares,
+                             shard >= Sharding::gradients};
   std::int64_t const part = layout.trained / task.state_shares + 2 * largest_bucket(layout);
   task.trained = layout.trained;
   task.dense = shard >= Sharding::gradients ? part : layout.dense;
@@ -238,15 +162,6 @@ TANDEM_ONCE DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& work
   return device_memory(graph, task);
 }
 
-TANDEM_ONCE RuntimeLayout::RuntimeLayout(GraphView graph) {
-  for (Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
-    make_room(*list, std::max(graph.nodes, graph.parameters));
-  }
-  make_room(offset, graph.parameters);
-  make_room(bucket_begin, graph.nodes + 1);
-  make_room(closes, graph.nodes);
-}
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -254,10 +169,10 @@ namespace tandem {
 TANDEM_ONCE std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut const& worker,
                                                     TensorSizes const& sizes) {
   std::vector<DeviceMemory> devices;
-  detail::RuntimeRelays const relayed{network, worker};
+  RoutedParts const routed{network, {worker.part.begin(), worker.part.end()}, worker.map};
   for (int d = 0; d < worker.map.devices; ++d) {
-    detail::RuntimeDeviceGraph const graph{relayed, worker, d};
-    devices.push_back(detail::worker_memory_of(graph.view(), worker, d, sizes));
+    detail::RuntimeGraph const graph = detail::worker_graph(routed, worker, d);
+    devices.push_back(detail::worker_memory_of(graph.view(network), worker, d, sizes));
   }
   return devices;
 }

@@ -163,10 +163,9 @@ TANDEM_ONCE void add_tile_times(GraphView rank, WorkerStrategy const& worker,
 /// all of a bucket that has some: seconds.
 TANDEM_ONCE double tile_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
                              MathPrecision precision) {
-  RuntimeLayout layout{rank};
   constexpr Batching usual{};
-  fill_layout(layout, rank, master_bytes(precision), usual.first_bucket_bytes, usual.bucket_bytes,
-              1, false);
+  RuntimeLayout const layout{rank, master_bytes(precision), usual.first_bucket_bytes,
+                             usual.bucket_bytes};
   double seconds = 0;
   for (int bucket = 0; bucket < layout.buckets; ++bucket) {
     std::int64_t const begin = layout.bucket_begin[bucket];
@@ -229,13 +228,14 @@ TANDEM_ONCE WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView
   WorkerCut const cut{.part = detail::parts_of_nodes(network, sizes),
                       .map = make_map(worker.schedule, worker.cut_devices(), worker.chunks),
                       .tiles = worker.tiles};
-  detail::RuntimeRelays const relayed{network, cut};
+  RoutedParts const routed{network, {cut.part.begin(), cut.part.end()}, cut.map};
   CostGraph staged = idle;
   double sums = 0;
   for (int d = 0; d < cut.map.devices; ++d) {
-    detail::RuntimeDeviceGraph const device{relayed, cut, d};
-    detail::add_tile_times(device.view(), worker, machine, precision, samples, staged);
-    sums = std::max(sums, detail::tile_sums(device.view(), worker, machine, precision));
+    detail::RuntimeGraph const device = detail::worker_graph(routed, cut, d);
+    GraphView const own = device.view(network);
+    detail::add_tile_times(own, worker, machine, precision, samples, staged);
+    sums = std::max(sums, detail::tile_sums(own, worker, machine, precision));
   }
   step = worker_step(worker, staged, groups, 0, sizes);
   step.ties = sums;

@@ -16,6 +16,8 @@ struct StageEdge {
   std::int16_t from = 0;
   std::int16_t to = 0;
   std::int16_t link = 0;
+
+  friend constexpr bool operator==(StageEdge const&, StageEdge const&) = default;
 };
 
 /// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.

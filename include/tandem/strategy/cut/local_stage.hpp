@@ -22,6 +22,8 @@ struct LocalStage {
   bool needs_gradient = false;  ///< some node of it does, so that it goes backward
   bool has_input = false;       ///< it reads the network's input
   bool has_result = false;      ///< it gives the network's output
+
+  friend constexpr bool operator==(LocalStage const&, LocalStage const&) = default;
 };
 
 /// The stages of a device, in the order of its graph.

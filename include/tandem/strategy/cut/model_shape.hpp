@@ -19,15 +19,12 @@
 
 namespace tandem {
 
-/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
-/// before the next begins.
-/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
-template <int Devices, int Length>
-constexpr auto sequential_table(StageMapView const& map, int microbatches) {
-  ActionTable<Devices, Length> table;
+namespace detail {
+
+template <class Sink>
+constexpr void sequential(StageMapView const& map, int microbatches, Sink& sink) {
   auto const add = [&](ActionKind kind, int stage, int m) {
-    table.add(map.device[stage],
-              {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
+    sink(map.device[stage], {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
   };
   for (int m = 0; m < microbatches; ++m) {
     for (int s = 0; s < map.stages; ++s) {
@@ -37,6 +34,18 @@ constexpr auto sequential_table(StageMapView const& map, int microbatches) {
       add(ActionKind::backward, s, m);
     }
   }
+}
+
+}  // namespace detail
+
+/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
+/// before the next begins.
+/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
+template <int Devices, int Length>
+constexpr auto sequential_table(StageMapView const& map, int microbatches) {
+  ActionTable<Devices, Length> table;
+  auto sink = [&table](int device, Action const& action) { table.add(device, action); };
+  detail::sequential(map, microbatches, sink);
   return table;
 }
 

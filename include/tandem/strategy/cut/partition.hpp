@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/scratch.hpp>
 #include <tandem/graph/graph.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/schedule/table/stage_map.hpp>
@@ -61,64 +62,63 @@ struct PlacedParts {
 namespace detail {
 
 /// Cuts a placed network.
-template <GraphSize Size>
 struct PlacementCutter {
-  Graph<Size> const& graph;
-  NodePlaces<Size.nodes> const& places;
-  PlacedParts<Size> parts{};
-  int reader[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] = {};  // of an edge
-  int arrival[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
-      {};  // of an edge between devices: the first that
-           // brings the tensor to that device
-  bool leaves[static_cast<std::size_t>(Size.nodes)] =
-      {};  // the node's output is wanted on another device
+  GraphView graph;
+  std::int16_t const* places;  ///< of each node: its device
+  std::int16_t* part;          ///< of each node, to be filled, as what follows
+  std::int16_t* device;        ///< of each part: as many as nodes, at most
+  StageEdge* edge;             ///< as many as the network's, at most
+  int parts = 0;
+  int edges = 0;
+  int links = 0;
+  int* reader = nullptr;   ///< scratch: of an edge
+  int* arrival = nullptr;  ///< of an edge between devices: the first that brings the tensor there
 
-  constexpr PlacedParts<Size> cut() {
-    find_arrivals();
-    int open[static_cast<std::size_t>(Size.nodes)];  // of a device: its part at work, or -1
-    for (int& part : open) {
-      part = -1;
-    }
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr void cut() {
+    Scratch<int> reader_of{graph.edges};
+    Scratch<int> arrival_of{graph.edges};
+    Scratch<bool> leaves{graph.nodes};  // the node's output is wanted on another device
+    reader = reader_of.data();
+    arrival = arrival_of.data();
+    find_arrivals(leaves.data());
+    Scratch<int> open{graph.nodes, -1};  // of a device: its part at work, or -1
+    for (int n = 0; n < graph.nodes; ++n) {
       int const first = graph.node[n].first_edge;
       int const end = first + graph.node[n].edges;
       bool receives = false;
       for (int e = first; e < end; ++e) {
         receives = receives || (crosses(e) && arrival[e] == e);
       }
-      int& part = open[device(n)];
-      if (part < 0 || receives) {
-        part = parts.partition.parts++;
-        parts.device[part] = static_cast<std::int16_t>(device(n));
+      int& own = open[places[n]];
+      if (own < 0 || receives) {
+        own = parts++;
+        device[own] = places[n];
       }
-      parts.partition.part[n] = static_cast<std::int16_t>(part);
+      part[n] = static_cast<std::int16_t>(own);
       for (int e = first; e < end; ++e) {
         connect(e);
       }
-      part = leaves[n] ? -1 : part;
+      own = leaves[n] ? -1 : own;
     }
     number_links();
-    return parts;
   }
 
  private:
-  [[nodiscard]] constexpr int device(int node) const { return places.device[node]; }
-  [[nodiscard]] constexpr int part(int node) const { return parts.partition.part[node]; }
-  [[nodiscard]] constexpr bool is_input(int edge) const {
-    return graph.node[graph.source[edge]].kind == NodeKind::input;
+  [[nodiscard]] constexpr bool is_input(int e) const {
+    return graph.node[graph.source[e]].kind == NodeKind::input;
   }
-  [[nodiscard]] constexpr bool crosses(int edge) const {
-    return !is_input(edge) && device(graph.source[edge]) != device(reader[edge]);
+  [[nodiscard]] constexpr bool crosses(int e) const {
+    return !is_input(e) && places[graph.source[e]] != places[reader[e]];
   }
 
-  constexpr void find_arrivals() {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr void find_arrivals(bool* leaves) {
+    for (int n = 0; n < graph.nodes; ++n) {
       for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
         reader[e] = n;
         arrival[e] = e;
         leaves[graph.source[e]] = leaves[graph.source[e]] || crosses(e);
         for (int before = 0; crosses(e) && before < e && arrival[e] == e; ++before) {
-          if (graph.source[before] == graph.source[e] && device(reader[before]) == device(n)) {
+          if (graph.source[before] == graph.source[e] && places[reader[before]] == places[n]) {
             arrival[e] = before;
           }
         }
@@ -127,29 +127,27 @@ struct PlacementCutter {
   }
 
   // A tensor that has come before is read where it came to.
-  constexpr void connect(int edge) {
-    int const from =
-        part(crosses(edge) && arrival[edge] != edge ? reader[arrival[edge]] : graph.source[edge]);
-    int const to = part(reader[edge]);
-    bool known = from == to || is_input(edge);
-    for (int i = 0; !known && i < parts.edges; ++i) {
-      known = parts.edge[i].from == from && parts.edge[i].to == to;
+  constexpr void connect(int e) {
+    int const from = part[crosses(e) && arrival[e] != e ? reader[arrival[e]] : graph.source[e]];
+    int const to = part[reader[e]];
+    bool known = from == to || is_input(e);
+    for (int i = 0; !known && i < edges; ++i) {
+      known = edge[i].from == from && edge[i].to == to;
     }
     if (!known) {
-      int at = parts.edges++;
-      for (; at > 0 && parts.edge[at - 1].to == to && parts.edge[at - 1].from > from; --at) {
-        parts.edge[at] = parts.edge[at - 1];
+      int at = edges++;
+      for (; at > 0 && edge[at - 1].to == to && edge[at - 1].from > from; --at) {
+        edge[at] = edge[at - 1];
       }
-      parts.edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
+      edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
     }
   }
 
   // One an edge, so that what one stage sends waits for nothing that another sends.
   constexpr void number_links() {
-    for (int i = 0; i < parts.edges; ++i) {
-      StageEdge& own = parts.edge[i];
-      bool const between = parts.device[own.from] != parts.device[own.to];
-      own.link = between ? static_cast<std::int16_t>(parts.links++) : std::int16_t{-1};
+    for (int i = 0; i < edges; ++i) {
+      bool const between = device[edge[i].from] != device[edge[i].to];
+      edge[i].link = between ? static_cast<std::int16_t>(links++) : std::int16_t{-1};
     }
   }
 };
@@ -160,7 +158,17 @@ struct PlacementCutter {
 template <GraphSize Size>
 constexpr PlacedParts<Size> cut_placed(Graph<Size> const& graph,
                                        NodePlaces<Size.nodes> const& places) {
-  return detail::PlacementCutter<Size>{graph, places}.cut();
+  PlacedParts<Size> parts;
+  detail::PlacementCutter cutter{.graph = graph,
+                                 .places = places.device,
+                                 .part = parts.partition.part,
+                                 .device = parts.device,
+                                 .edge = parts.edge};
+  cutter.cut();
+  parts.partition.parts = cutter.parts;
+  parts.edges = cutter.edges;
+  parts.links = cutter.links;
+  return parts;
 }
 
 }  // namespace tandem

@@ -13,7 +13,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
+#include <tandem/core/numbered.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/runtime_graph.hpp>
 
 namespace tandem {
 
@@ -39,6 +43,25 @@ struct ParameterLayout {
       {};  ///< of each of these: its index in the graph
   int row_bucket[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
       {};  ///< with which bucket it is reduced
+};
+
+/// A ParameterLayout of a graph whose size is known at run time only.
+struct RuntimeLayout {
+  detail::Numbered<std::int64_t> offset{};
+  std::int64_t dense = 0;
+  std::int64_t trained = 0;
+  std::int64_t elements = 0;
+  int buckets = 0;
+  detail::Numbered<std::int64_t> bucket_begin{};
+  detail::Numbered<int> bucket_stage{};
+  detail::Numbered<std::int16_t> closes{};
+  int row_gradients = 0;
+  detail::Numbered<int> row_parameter{};
+  detail::Numbered<int> row_bucket{};
+
+  /// As lay_out_parameters().
+  TANDEM_ONCE RuntimeLayout(GraphView graph, std::int64_t element_bytes, std::int64_t first,
+                            std::int64_t rest, int shares = 1, bool in_slots = false);
 };
 
 /// Refers to a ParameterLayout of any size, which must outlive it.
@@ -68,6 +91,18 @@ struct LayoutView {
         row_gradients{of.row_gradients},
         row_parameter{of.row_parameter},
         row_bucket{of.row_bucket} {}
+  LayoutView(RuntimeLayout const& of)
+      : offset{of.offset.data()},
+        dense{of.dense},
+        trained{of.trained},
+        elements{of.elements},
+        buckets{of.buckets},
+        bucket_begin{of.bucket_begin.data()},
+        bucket_stage{of.bucket_stage.data()},
+        closes{of.closes.data()},
+        row_gradients{of.row_gradients},
+        row_parameter{of.row_parameter.data()},
+        row_bucket{of.row_bucket.data()} {}
 };
 
 /// Elements [begin, end) of the flat arrays.
@@ -276,3 +311,25 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+#include <algorithm>
+
+namespace tandem {
+
+TANDEM_ONCE RuntimeLayout::RuntimeLayout(GraphView graph, std::int64_t element_bytes,
+                                         std::int64_t first, std::int64_t rest, int shares,
+                                         bool in_slots) {
+  for (detail::Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
+    detail::make_room(*list, std::max(graph.nodes, graph.parameters));
+  }
+  detail::make_room(offset, graph.parameters);
+  detail::make_room(bucket_begin, graph.nodes + 1);
+  detail::make_room(closes, graph.nodes);
+  detail::fill_layout(*this, graph, element_bytes, first, rest, shares, in_slots);
+}
+
+}  // namespace tandem
+
+#endif
