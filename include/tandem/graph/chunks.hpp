@@ -45,30 +45,6 @@ constexpr ChunkVerdict check_chunks(G const& graph, int chunks) {
 
 namespace detail {
 
-template <class Net, int Rows, int Count, ChunkFault Why, int Node>
-struct NetworkComesInChunks {
-  static constexpr bool value = true;
-  static_assert(Why != ChunkFault::no_sequence,
-                "Chunks<K>: this network's input is no sequence, which could come in chunks of "
-                "time; leave Chunks out");
-  static_assert(Why != ChunkFault::two_inputs,
-                "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out");
-  static_assert(
-      Why != ChunkFault::layer,
-      "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
-      "them, or has no passes in chunks of time: these are those of rows alone, "
-      "Embedding, Positions, RotaryPositions, Linear, LayerNorm, activations, Dropout and "
-      "Vocabulary, an Attention that is Causal, and Lstm and Gru but Bidirectional; leave "
-      "Chunks out (NetworkComesInChunks names the layer's index among the network's "
-      "nodes)");
-  static_assert(Why != ChunkFault::criterion,
-                "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be "
-                "a Vocabulary");
-  static_assert(Why != ChunkFault::rows,
-                "Chunks<K>: K must divide the network's rows, the T of its Tokens<T, V> "
-                "(NetworkComesInChunks names both)");
-};
-
 constexpr std::int64_t chunk_part(std::int64_t all, int chunks) {
   return (all + chunks - 1) / chunks;
 }

@@ -21,7 +21,7 @@
 #include <tandem/strategy/cut/device_graph.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
-#include <tandem/strategy/types/layer_wishes.hpp>
+#include <tandem/strategy/rules.hpp>
 
 namespace tandem {
 
@@ -75,9 +75,11 @@ struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D, bool DealsRows>
 struct DealtGraph {
   static constexpr auto const& whole = PassGraph<Program, D>::graph;
-  static constexpr SharedLayers shared =
-      shared_layers(whole, Program::layer_slices, Program::wishes, false);
-  static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
+  static constexpr auto plan = plan_spread(whole, Program::layer_slices, Program::wishes);
+  static constexpr BrokenRule broken = broken_rule(
+      {.wish = Program::map.stages == 1 ? WishFault::none : plan.fault, .wish_index = plan.wish});
+  static_assert(
+      RuleHolds<broken.rule, typename Program::Network, broken.first, broken.second>::value);
   static constexpr GraphSize size = spread_size(whole, Program::dealing);
   static constexpr auto graph = spread<size>(whole, Program::dealing);
 };

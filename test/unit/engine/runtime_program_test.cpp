@@ -126,7 +126,7 @@ void check(DeviceTables const& a, DeviceTables const& b) {
   TANDEM_SAME(has_input);
   TANDEM_SAME(has_result);
   TANDEM_SAME(reads_two);
-  #undef TANDEM_SAME
+#undef TANDEM_SAME
   CHECK((a.order == nullptr) == (b.order == nullptr));
 }
 
@@ -213,6 +213,50 @@ TEST_CASE("tables of a strategy's value are those of its type: sequences") {
   TANDEM_CHECK(Words, Pipeline<OneFOneB, 1, Chunks<4>, Auto<2>>);
   TANDEM_CHECK(Translator, Hybrid<DataParallel<2>, ModelParallel<Split<4>, Split<6>>>, all);
   TANDEM_CHECK(Translator, Pipeline<OneFOneB, 2, Auto<4>>);
+}
+
+template <class Net>
+std::string refusal(StrategyValue const& value) {
+  try {
+    RuntimeProgram const made{graph<Net>, graph<Net>.tops, value, {}, 4};
+  } catch (ContractError const& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST_CASE("what does not go together has the compiler's sentence") {
+  auto const begins = [](std::string const& text, std::string const& with) {
+    INFO(text);
+    CHECK(text.substr(0, with.size()) == with);
+  };
+  StrategyValue value = value_of<Pipeline<OneFOneB, 4, Auto<3>>>();
+  CHECK(refusal<Images>(value) == "none");
+  value.parts = 10;
+  begins(refusal<Images>(value), "Auto<10>: the network has 9 top-level layers");
+  value = value_of<ModelParallel<Split<4>, Split<4>>>();
+  begins(refusal<Images>(value), "Split<...>: the counts add up to 8");
+  value = value_of<TensorParallel<3, Slices<4>>>();
+  CHECK(refusal<Writer>(value) ==
+        "Slices<L> with TensorParallel<N>: each device has as many slices, so L must be a multiple "
+        "of N (4, 3)");
+  value = value_of<TensorParallel<3>>();
+  begins(refusal<Writer>(value), "TensorParallel<N>: this network has nothing that N devices");
+  value = value_of<TensorParallel<2, SplitInputs<"7.3">>>();
+  begins(refusal<Writer>(value),
+         "TensorParallel<N, SplitOutputs<...>, SplitInputs<...>, KeepWhole");
+  value = value_of<SpatialParallel<3, 1>>();
+  begins(refusal<Images>(value), "SpatialParallel<H, W>: this network has nothing");
+  value = value_of<Pipeline<PipeDream, 1, Auto<2>>>();
+  begins(refusal<Words>(value), "Stateful in an asynchronous pipeline");
+  begins(refusal<Writer>(value), "Shares<W> between stages of an asynchronous pipeline");
+  value = value_of<Pipeline<OneFOneB, 2, Chunks<5>, Auto<2>>>();
+  begins(refusal<Writer>(value), "Chunks<K>: K must divide the network's rows");
+  begins(refusal<Images>(value), "Chunks<K>: this network's input is no sequence");
+  value = value_of<DataParallel<2, Microbatches<2>, Reproducible<>>>();
+  begins(refusal<Wide>(value), "SyncBatchNorm2d with Reproducible<>");
+  value.batching.sharded_state = value.batching.sharded_gradients = true;
+  begins(refusal<Images>(value), "ShardedGradients with Reproducible<>");
 }
 
 }  // namespace runtime_program_test

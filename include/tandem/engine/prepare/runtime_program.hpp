@@ -35,6 +35,7 @@ TANDEM_ONCE TANDEM_COLD RuntimeCut cut_of(GraphView network, int tops, StrategyV
 /// The tables of each device. Not copied: they refer to it.
 class RuntimeProgram {
  public:
+  /// @throws ContractError  they do not go together
   /// @param network   outlives this
   /// @param rewrites  what the backend wants of the graph
   /// @param element_bytes  of a parameter
@@ -68,6 +69,8 @@ class RuntimeProgram {
   };
 
   TANDEM_ONCE TANDEM_COLD void find_ties();
+  TANDEM_ONCE TANDEM_COLD void check_rules() const;
+  TANDEM_ONCE [[nodiscard]] SpreadWishes wishes() const;
   TANDEM_ONCE [[nodiscard]] RankSpread spread() const;
 
   GraphView network_;
@@ -86,12 +89,16 @@ class RuntimeProgram {
 #include <algorithm>
 #include <utility>
 
+#include <tandem/core/contract.hpp>
 #include <tandem/graph/rewrite.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/lower.hpp>
+#include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/verify.hpp>
 #include <tandem/strategy/cut/balance.hpp>
 #include <tandem/strategy/cut/partition.hpp>
+#include <tandem/strategy/rules.hpp>
 
 namespace tandem {
 
@@ -117,6 +124,29 @@ TANDEM_ONCE RuntimeCut cut_placed_nodes(GraphView network, StrategyValue const& 
   return cut;
 }
 
+/// @throws ContractError  the devices would wait for each other forever, or the like
+TANDEM_ONCE void check_table(RuntimeCut const& cut, int microbatches, int chunks) {
+  if (Verdict const verdict = verify(cut.table, cut.map, microbatches, 1, chunks); !verdict) {
+    throw ContractError{"the strategy's table of actions cannot be run: " + to_string(verdict)};
+  }
+}
+
+/// @throws ContractError  a network of @p tops top-level layers is not cut so
+TANDEM_ONCE void check_parts(int tops, StrategyValue const& value) {
+  int counted = 0;
+  for (int const count : value.tops) {
+    counted += count;
+  }
+  if (value.cut == CutKind::balanced && value.parts > tops) {
+    throw ContractError{"Auto<" + std::to_string(value.parts) + ">: the network has " +
+                        std::to_string(tops) + " top-level layers; give as many parts at most"};
+  }
+  if (value.cut == CutKind::splits && counted != tops) {
+    throw ContractError{"Split<...>: the counts add up to " + std::to_string(counted) +
+                        ", but the network has " + std::to_string(tops) + " top-level layers"};
+  }
+}
+
 TANDEM_ONCE ActionRows sequential_rows(StageMapView const& map, int microbatches) {
   ActionRows rows(static_cast<std::size_t>(map.devices));
   auto sink = [&rows](int device, Action const& action) {
@@ -133,6 +163,7 @@ TANDEM_ONCE RuntimeCut cut_of(GraphView network, int tops, StrategyValue const& 
   if (value.cut == CutKind::placed) {
     RuntimeCut cut = detail::cut_placed_nodes(network, value);
     cut.table = lower(detail::sequential_rows(cut.map, microbatches), cut.map);
+    detail::check_table(cut, microbatches, 1);
     return cut;
   }
   RuntimeCut cut{.part = std::vector<std::int16_t>(static_cast<std::size_t>(network.nodes))};
@@ -142,6 +173,7 @@ TANDEM_ONCE RuntimeCut cut_of(GraphView network, int tops, StrategyValue const& 
     return cut;
   }
   std::vector<int> counts = value.tops;
+  detail::check_parts(tops, value);
   if (value.cut == CutKind::balanced) {
     counts.resize(static_cast<std::size_t>(value.parts));
     balance_tops(network, tops, value.parts, counts.data());
@@ -278,6 +310,7 @@ TANDEM_ONCE RuntimeProgram::RuntimeProgram(GraphView network, int tops, Strategy
                                            Rewrites rewrites, int element_bytes)
     : network_{network}, value_{std::move(value)}, cut_{cut_of(network, tops, value_)} {
   find_ties();
+  check_rules();
   groups_ = {.map = cut_.map,
              .ties = {ties_[0].data(), ties_[1].data()},
              .tie_count = static_cast<int>(tied_.size()),
@@ -305,18 +338,57 @@ TANDEM_ONCE void RuntimeProgram::find_ties() {
   }
 }
 
+TANDEM_ONCE SpreadWishes RuntimeProgram::wishes() const {
+  SpreadWishes wishes = value_.wishes;
+  wishes.decided = value_.batching.reproducible || value_.layer_slices() > value_.tensor;
+  return wishes;
+}
+
+TANDEM_ONCE void RuntimeProgram::check_rules() const {
+  Batching const& batching = value_.batching;
+  int widest = 0;
+  for (std::vector<TieDevices> const& copy : ties_) {
+    for (TieDevices const& tie : copy) {
+      widest = std::max(widest, tie.count);
+    }
+  }
+  detail::RuntimeGraph const network{network_};
+  detail::BrokenRule const broken = detail::broken_rule(detail::add_network(
+      {.slices = value_.tensor,
+       .layer_slices = value_.layer_slices(),
+       .tiles = value_.tiles,
+       .copies = cut_.map.copies,
+       .microbatches = batching.microbatches,
+       .chunks = batching.chunks,
+       .asynchronous = value_.asynchrony().on(),
+       .post_validated = value_.post_validated,
+       .keeps_two = value_.averaging.keeps_two(),
+       .reproducible = batching.reproducible,
+       .rounds = batching.wire != WireFormat::exact,
+       .any_replicas = value_.any_replicas,
+       .several_replicas = value_.any_replicas || batching.replicas > 1,
+       .asks_sharded_state = batching.sharded_state,
+       .sharded_state = value_.shards_state(),
+       .sharded_gradients = value_.shards_gradients(),
+       .sequence_rows = value_.tensor > 1 && value_.sequence_rows,
+       .ties_cross = widest > 1,
+       .widest_tie = widest},
+      network, network_, wishes(), cut_.part.data(), static_cast<int>(cut_.map.device.size())));
+  if (broken.rule != detail::Rule::none) {
+    throw ContractError{detail::sentence_of(broken)};
+  }
+}
+
 TANDEM_ONCE RankSpread RuntimeProgram::spread() const {
   Batching const& batching = value_.batching;
   int const slices = value_.layer_slices();
-  SpreadWishes wishes = value_.wishes;
-  wishes.decided = batching.reproducible || slices > value_.tensor;
   return {.chunks = batching.chunks,
           .dealing = {.slices = slices,
                       .own = value_.has_tiles() ? 1 : slices / value_.tensor,
                       .apart = batching.reproducible,
                       .wishes = slices == 1 ? SpreadWishes{}
                                             : decide_tables(detail::RuntimeGraph{network_}, slices,
-                                                            wishes)},
+                                                            wishes())},
           .sequence_rows = value_.tensor > 1 && value_.sequence_rows,
           .tiles = value_.tiles};
 }

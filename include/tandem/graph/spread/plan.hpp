@@ -17,6 +17,7 @@
 
 #include <tandem/graph/columns.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
 #include <tandem/graph/spread/wishes.hpp>
 
@@ -276,13 +277,13 @@ constexpr SpreadPlan<G> plan_spread(G const& graph, int slices,
 }
 
 /// Whether the same is dealt out where a graph is cut into these parts.
-template <GraphSize Size>
-constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+template <class G>
+constexpr bool keeps_pairs(G const& graph, int slices, SpreadWishes const& wishes,
                            std::int16_t const* part) {
   auto const whole = plan_spread(graph, slices, wishes);
   auto const cut = plan_spread(graph, slices, wishes, part);
   bool same = true;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     same = same && whole.dealt[n] == cut.dealt[n];
   }
   return same;
@@ -296,11 +297,10 @@ constexpr SpreadWishes decide_tables(G const& network, int slices, SpreadWishes 
 }
 
 /// The first wish whose place is none of a layer of @p network, or -1.
-template <GraphSize Size>
-constexpr int misplaced_wish(Graph<Size> const& network, SpreadWishes const& wishes) {
+constexpr int misplaced_wish(GraphView network, SpreadWishes const& wishes) {
   for (int i = 0; i < wishes.count; ++i) {
     bool found = false;
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < network.nodes; ++n) {
       found = found ||
               (network.node[n].kind == NodeKind::layer && wishes.names(i, network.node[n].path));
     }
