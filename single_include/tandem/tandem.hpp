@@ -12917,23 +12917,11 @@ struct RankPlan {
   std::vector<StageLife> stages{};
 };
 
-/// The strategy's batching, with the microbatches of an imported table if there are any.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Whole>
-TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
-  Batching batching = Whole::batching;
-  if (Whole::any_replicas) {
-    batching.replicas = replicas;
-    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
-    batching.leaves = detail::leaves_of_replica(batching);
-  } else if (microbatches > 0) {
-    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
-      batching.leaves = batching.reproducible ? microbatches : 1;
-    }
-    batching.microbatches = microbatches;
-  }
-  return batching;
-}
+/// A strategy's batching, with the microbatches of an imported table if there are any.
+/// @param any_replicas  whether the strategy takes any number of replicas
+/// @param replicas      of the world, where it does
+TANDEM_ONCE TANDEM_COLD Batching batching_with(Batching batching, bool any_replicas,
+                                               int microbatches, int replicas = 1);
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
 /// over chunks of time and their messages are numbered by their chunks.
@@ -12949,9 +12937,9 @@ template <class Program>
 TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
                                     int replicas = 1) {
   using Whole = typename Program::Program;
-  Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(device_tables<Program>,
-                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
+  return make_rank_plan(
+      device_tables<Program>, imported != nullptr ? *imported : rows_of(Whole::table),
+      batching_with(Whole::batching, Whole::any_replicas, microbatches, replicas));
 }
 
 /// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
@@ -12964,6 +12952,21 @@ TANDEM_ONCE TANDEM_COLD RankPlan make_asynchronous_plan(DeviceTables const& devi
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE Batching batching_with(Batching batching, bool any_replicas, int microbatches,
+                                   int replicas) {
+  if (any_replicas) {
+    batching.replicas = replicas;
+    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
+    batching.leaves = detail::leaves_of_replica(batching);
+  } else if (microbatches > 0) {
+    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
+      batching.leaves = batching.reproducible ? microbatches : 1;
+    }
+    batching.microbatches = microbatches;
+  }
+  return batching;
+}
 
 TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
                                     Batching const& batching) {
@@ -63508,8 +63511,9 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan =
-        make_asynchronous_plan(device_tables<Device>, batching_with<Program>(options.microbatches));
+    plan = make_asynchronous_plan(
+        device_tables<Device>,
+        batching_with(Program::batching, Program::any_replicas, options.microbatches));
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }
@@ -63604,7 +63608,8 @@ class WorkersOf
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
       : WorkersOf{options, limit, world,
-                  batching_with<Program>(options.microbatches, options.replicas)} {}
+                  batching_with(Program::batching, Program::any_replicas, options.microbatches,
+                                options.replicas)} {}
 
  private:
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
@@ -64308,7 +64313,8 @@ namespace tandem {
 template <class Program>
 RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
   int const replicas = replicas_of<Program>(options.world);
-  Batching const batching = batching_with<Program>(table.microbatches, replicas);
+  Batching const batching =
+      batching_with(Program::batching, Program::any_replicas, table.microbatches, replicas);
   check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},
@@ -64366,7 +64372,7 @@ TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
         table = detail::shared_passes(all, replicas);
       }
     }
-    detail::check_world_leaves(batching_with<Program>(table.microbatches, replicas),
+    detail::check_world_leaves(batching_with(Program::batching, true, table.microbatches, replicas),
                                Program::map.copies);
   }
   expects(options.microbatches == 0 || (Program::any_replicas && Program::devices == 1),

@@ -41,23 +41,11 @@ struct RankPlan {
   std::vector<StageLife> stages{};
 };
 
-/// The strategy's batching, with the microbatches of an imported table if there are any.
-/// @param replicas  of the world, where the strategy takes any number
-template <class Whole>
-TANDEM_COLD Batching batching_with(int microbatches, int replicas = 1) {
-  Batching batching = Whole::batching;
-  if (Whole::any_replicas) {
-    batching.replicas = replicas;
-    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
-    batching.leaves = detail::leaves_of_replica(batching);
-  } else if (microbatches > 0) {
-    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
-      batching.leaves = batching.reproducible ? microbatches : 1;
-    }
-    batching.microbatches = microbatches;
-  }
-  return batching;
-}
+/// A strategy's batching, with the microbatches of an imported table if there are any.
+/// @param any_replicas  whether the strategy takes any number of replicas
+/// @param replicas      of the world, where it does
+TANDEM_ONCE TANDEM_COLD Batching batching_with(Batching batching, bool any_replicas,
+                                               int microbatches, int replicas = 1);
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
 /// over chunks of time and their messages are numbered by their chunks.
@@ -73,9 +61,9 @@ template <class Program>
 TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
                                     int replicas = 1) {
   using Whole = typename Program::Program;
-  Batching const batching = batching_with<Whole>(microbatches, replicas);
-  return make_rank_plan(device_tables<Program>,
-                        imported != nullptr ? *imported : rows_of(Whole::table), batching);
+  return make_rank_plan(
+      device_tables<Program>, imported != nullptr ? *imported : rows_of(Whole::table),
+      batching_with(Whole::batching, Whole::any_replicas, microbatches, replicas));
 }
 
 /// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
@@ -88,6 +76,21 @@ TANDEM_ONCE TANDEM_COLD RankPlan make_asynchronous_plan(DeviceTables const& devi
 #if TANDEM_BODIES
 
 namespace tandem {
+
+TANDEM_ONCE Batching batching_with(Batching batching, bool any_replicas, int microbatches,
+                                   int replicas) {
+  if (any_replicas) {
+    batching.replicas = replicas;
+    batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
+    batching.leaves = detail::leaves_of_replica(batching);
+  } else if (microbatches > 0) {
+    if (batching.leaves == batching.microbatches) {  // one a microbatch, or one in all
+      batching.leaves = batching.reproducible ? microbatches : 1;
+    }
+    batching.microbatches = microbatches;
+  }
+  return batching;
+}
 
 TANDEM_ONCE RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
                                     Batching const& batching) {

@@ -19,7 +19,8 @@ namespace tandem {
 template <class Program>
 RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
   int const replicas = replicas_of<Program>(options.world);
-  Batching const batching = batching_with<Program>(table.microbatches, replicas);
+  Batching const batching =
+      batching_with(Program::batching, Program::any_replicas, table.microbatches, replicas);
   check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},

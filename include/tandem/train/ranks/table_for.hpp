@@ -51,7 +51,7 @@ TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
         table = detail::shared_passes(all, replicas);
       }
     }
-    detail::check_world_leaves(batching_with<Program>(table.microbatches, replicas),
+    detail::check_world_leaves(batching_with(Program::batching, true, table.microbatches, replicas),
                                Program::map.copies);
   }
   expects(options.microbatches == 0 || (Program::any_replicas && Program::devices == 1),

@@ -97,7 +97,8 @@ class WorkersOf
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
       : WorkersOf{options, limit, world,
-                  batching_with<Program>(options.microbatches, options.replicas)} {}
+                  batching_with(Program::batching, Program::any_replicas, options.microbatches,
+                                options.replicas)} {}
 
  private:
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
