@@ -58514,7 +58514,7 @@ void for_own_samples(Workers const& workers, int size, F const& f) {
 template <class Workers, class T>
 void add_over_processes(Workers& workers, std::span<T> numbers) {
   using RankType = typename Workers::RankType;
-  if (workers.facts().asynchronous) {  // of which there is one process
+  if (workers.facts().asynchrony.on()) {  // of which there is one process
     return;
   }
   constexpr std::size_t most = std::size_t{1} << 20;
@@ -58560,10 +58560,10 @@ std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int sam
                                                        int processes) {
   using RankType = typename Workers::RankType;
   std::vector<NamedState<typename Workers::P>> all;
-  if (!workers.facts().stateful || samples == 0) {
+  if (!workers.facts().tables().stateful || samples == 0) {
     return all;
   }
-  all = named_states<typename Workers::P>(workers.facts().network, samples);
+  all = named_states<typename Workers::P>(workers.facts().tables().network, samples);
   for (int local = 0; local < workers.size(); ++local) {
     workers.run_on(
         local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
@@ -58580,7 +58580,7 @@ std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int sam
 template <class Workers>
 void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
   using RankType = typename Workers::RankType;
-  if (workers.facts().stateful) {
+  if (workers.facts().tables().stateful) {
     workers.run([&](RankType& rank) {
       rank.reset_states();
       if (samples > 0) {
@@ -58755,7 +58755,7 @@ class WorkersAsProcesses final : public ProcessGroup {
       : ProcessGroup{world}, workers_{workers} {}
 
   void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
-  [[nodiscard]] bool passes_on() const override { return workers_.facts().passes_on; }
+  [[nodiscard]] bool passes_on() const override { return workers_.passes_on(); }
   void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
     using RankType = typename Workers::RankType;
     std::vector<int> ranks;
@@ -58967,7 +58967,7 @@ TANDEM_ONCE TANDEM_COLD Statements statements_of(std::span<std::string const> ty
 template <class Workers>
 TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements const& own,
                        char const* advice) {
-  if (workers.facts().asynchronous) {  // of which there is one process
+  if (workers.facts().asynchrony.on()) {  // of which there is one process
     return;
   }
   detail::WorkersAsProcesses<Workers> group{workers, world};
@@ -59216,50 +59216,6 @@ TANDEM_ONCE Statements& Statements::add(std::string const& prefix, Statements co
 /// ParametersElsewhere: what devices of a replica that live in other processes have, as copies in
 /// this one.
 
-// ---- tandem/train/ranks/program_facts.hpp
-
-/// @file
-/// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
-/// compiled once and not for each network and strategy.
-
-namespace tandem {
-
-/// A device's parameters as WholeParameters has them.
-struct DeviceParameters {
-  GraphView graph;
-  std::int64_t const* offset = nullptr;
-  std::int64_t elements = 0;
-};
-
-struct ProgramFacts {
-  GraphView network;
-  std::span<DeviceParameters const> devices{};  ///< of a replica
-  int copies = 1;                               ///< of the model in a replica
-  int parts = 1;                                ///< stages of each
-  int result = 0;                               ///< the part that gives the network's output
-  std::int16_t const* device = nullptr;         ///< of each part of each copy
-  int steps_in_flight = 1;  ///< that may be queued before the result of the first is collected
-  bool several_ranks = false;
-  bool stateful = false;        ///< steps hand states on, sample by sample
-  bool asynchronous = false;    ///< ranks do nothing together but train
-  bool streams = false;         ///< the ranks run without a barrier between steps
-  bool has_pieces = false;      ///< ranks have parts of states, gradients or parameters
-  bool cuts_weights = false;    ///< of parameters, too
-  bool two_models = false;      ///< that may differ, under names of their own
-  bool passes_on = false;       ///< there may be several processes, and communicators send doubles
-  bool captured_beside = true;  ///< they can be recorded while others of the process work
-
-  /// The rank that has the result of a microbatch, counted over all replicas.
-  [[nodiscard]] int rank_of_result(int microbatch, Batching const& batching,
-                                   Mesh const& mesh) const {
-    int const copy = batching.copy_of(microbatch, copies);
-    return mesh.rank(
-        {.data = batching.replica_of(microbatch), .model = device[copy * parts + result]});
-  }
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 /// Of the first replica, where a process has some devices of one only. All replicas have the same.
@@ -59267,15 +59223,13 @@ template <class P>
 class ParametersElsewhere {
  public:
   /// @param devices  of a replica
-  /// @param parts    stages of a model
   /// @param options  of every rank
   /// @param mesh     of all ranks
   /// @param local    ranks of each process
-  TANDEM_COLD ParametersElsewhere(std::span<DeviceParameters const> devices, int parts,
+  TANDEM_COLD ParametersElsewhere(std::span<DeviceTables const* const> devices,
                                   RankOptions const& options, Mesh const& mesh, int first,
                                   int local)
       : devices_{devices},
-        parts_{parts},
         options_{options},
         mesh_{mesh},
         first_{first},
@@ -59309,8 +59263,7 @@ class ParametersElsewhere {
   template <class Workers>
   static void exchange(Workers& workers, std::span<P const> own, bool here);
 
-  std::span<DeviceParameters const> devices_;
-  int parts_;
+  std::span<DeviceTables const* const> devices_;
   RankOptions options_;
   Mesh mesh_;
   int first_;
@@ -59321,9 +59274,9 @@ class ParametersElsewhere {
 
 template <class P>
 std::vector<NamedParameter<P>> ParametersElsewhere<P>::of(int device) {
-  DeviceParameters const& own = devices_[static_cast<std::size_t>(device)];
+  DeviceTables const& own = *devices_[static_cast<std::size_t>(device)];
   int const states = states_of(options_.optimizer);
-  auto const elements = static_cast<std::size_t>(own.elements);
+  auto const elements = static_cast<std::size_t>(own.whole_layout.elements);
   auto& memory = memory_[static_cast<std::size_t>(device)];
   if (memory == nullptr) {  // not set to 0: what nobody writes there takes no memory
     memory.reset(new P[elements * static_cast<std::size_t>(2 + arrays_of(options_))]);
@@ -59334,13 +59287,13 @@ std::vector<NamedParameter<P>> ParametersElsewhere<P>::of(int device) {
   }
   P* const averages = of_states.back();
   of_states.pop_back();
-  auto list = detail::named_parameters<P>(own.graph, own.offset, parts_, memory.get(),
-                                          memory.get() + elements, of_states);
+  auto list = detail::named_parameters<P>(own.whole_graph, own.whole_layout.offset, own.map.parts(),
+                                          memory.get(), memory.get() + elements, of_states);
   std::vector<bool> const averaged =
-      averaged_parameters(own.graph, options_.groups, options_.average);
+      averaged_parameters(own.whole_graph, options_.groups, options_.average);
   for (std::size_t p = 0; p < list.size(); ++p) {
     if (averaged[p]) {
-      list[p].average = {averages + own.offset[p], list[p].value.size()};
+      list[p].average = {averages + own.whole_layout.offset[p], list[p].value.size()};
     }
   }
   return list;
@@ -60406,6 +60359,73 @@ TANDEM_ONCE void RankThreads::stop() noexcept {
 
 #endif
 
+// ---- tandem/train/ranks/program_facts.hpp
+
+/// @file
+/// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
+/// compiled once and not for each network and strategy.
+
+namespace tandem {
+
+struct ProgramFacts {
+  std::span<DeviceTables const* const> devices;  ///< of a replica
+  GroupFacts groups;
+  int result = 0;  ///< the part of the model that gives the network's output
+  Asynchrony asynchrony{};
+
+  /// What of its tables all devices have alike is read in those of the first.
+  [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
+
+  /// Whether the ranks run without a barrier between steps.
+  [[nodiscard]] constexpr bool streams() const {
+    return asynchrony.on() || tables().post_validated;
+  }
+  [[nodiscard]] bool several_ranks() const {
+    return tables().any_replicas || tables().mesh.size() > 1;
+  }
+  /// Whether ranks have parts of states, gradients or parameters.
+  [[nodiscard]] bool has_pieces() const {
+    return tables().sharded_state || tables().layer_slices > 1;
+  }
+  /// Whether they have parts of parameters.
+  [[nodiscard]] bool cuts_weights() const {
+    return tables().slices > 1 || tables().sharded_parameters;
+  }
+  /// Whether there are two models that may differ, under names of their own.
+  [[nodiscard]] bool two_models() const { return !tables().averaging.ends_equal(); }
+
+  /// The rank that has the result of a microbatch, counted over all replicas.
+  [[nodiscard]] int rank_of_result(int microbatch, Batching const& batching,
+                                   Mesh const& mesh) const {
+    StageMapView const& map = tables().map;
+    int const copy = batching.copy_of(microbatch, map.copies);
+    return mesh.rank({.data = batching.replica_of(microbatch),
+                      .model = map.device[copy * map.parts() + result]});
+  }
+};
+
+namespace detail {
+
+template <class Program, int... D>
+constexpr std::array<DeviceTables const*, sizeof...(D)> tables_of(
+    std::integer_sequence<int, D...> /*devices*/) {
+  return {{&device_tables<typename Program::template Device<D>>...}};
+}
+template <class Program>
+inline constexpr auto tables_of_devices =
+    tables_of<Program>(std::make_integer_sequence<int, Program::devices>{});
+
+}  // namespace detail
+
+template <class Program>
+inline constexpr ProgramFacts program_facts{
+    .devices = detail::tables_of_devices<Program>,
+    .groups = group_facts<Program>,
+    .result = Program::partition.part[Program::network.nodes - 1],
+    .asynchrony = Program::asynchrony};
+
+}  // namespace tandem
+
 // ---- tandem/train/ranks/rank_stream.hpp
 
 /// @file
@@ -60475,20 +60495,6 @@ class RankStream {
   bool running_ = false;
 };
 
-/// The sizes for a program and its ranks.
-/// @param batching  of the table that they run
-template <class Program, class LossType>
-StreamSizes stream_sizes(RankOptions const& options, Batching const& batching, int steps,
-                         StallLimit const& limit) {
-  return {.steps = steps,
-          .ranks = Program::ranks,
-          .limit = limit,
-          .samples = std::int64_t{options.largest_microbatch} * batching.all_microbatches(),
-          .input = Program::network.node[0].out,
-          .second = input_shape<Program>(1),
-          .targets = targets_shape<LossType>(Program::network.output().out)};
-}
-
 }  // namespace tandem
 
 // ---- tandem/train/ranks/trace.hpp
@@ -60548,10 +60554,11 @@ namespace tandem {
 /// What a WorkerGroup is made of.
 struct GroupOptions {
   ProgramFacts const& facts;  ///< outlives the group
-  Batching batching;
-  Mesh mesh;
   StallLimit limit;
-  StreamSizes stream;  ///< where the ranks run without a barrier
+  Shape targets;         ///< of a sample
+  int steps_in_flight;   ///< that may be queued before the result of the first is collected
+  bool passes_on;        ///< there may be several processes, and communicators send doubles
+  bool captured_beside;  ///< they can be recorded while others of the process work
 };
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
@@ -60565,8 +60572,12 @@ class WorkerGroup {
   using Batch = BatchType;
   using P = typename Batch::Scalar;
   using RankType = RankInterface<Batch>;
-  /// Makes the rank of these options.
-  using MakeRank = std::unique_ptr<RankType> (*)(GroupTransport&, Mesh const&, RankOptions const&);
+  /// Makes the rank of these options, while the group is constructed.
+  struct MakeRank {
+    std::unique_ptr<RankType> (*call)(void const* program, GroupTransport&, Mesh const&,
+                                      RankOptions const&);
+    void const* program = nullptr;  ///< what `call` knows of a program that no type says
+  };
   /// Compares a call, and its numbers, with those of the other processes.
   using Meet = void (*)(WorkerGroup&, World const&, char const* call, detail::CallNumbers const&);
 
@@ -60584,10 +60595,11 @@ class WorkerGroup {
     }
   }
 
-  [[nodiscard]] ProgramFacts const& facts() const { return facts_; }
+  [[nodiscard]] ProgramFacts const& facts() const { return group_.facts; }
+  [[nodiscard]] int steps_in_flight() const { return group_.steps_in_flight; }
+  [[nodiscard]] bool passes_on() const { return group_.passes_on; }
 
-  /// One training step, whose result comes from collect(); at most facts().steps_in_flight may
-  /// wait.
+  /// One training step, whose result comes from collect(); at most steps_in_flight() may wait.
   /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
   void queue(StepState const& state, Batch const& batch, bool traced = false);
 
@@ -60664,7 +60676,7 @@ class WorkerGroup {
 
   /// The rank that worked out the loss of a microbatch, counted over all replicas.
   [[nodiscard]] int rank_of_loss(int microbatch) const {
-    return facts_.rank_of_result(microbatch, batching_, mesh_);
+    return facts().rank_of_result(microbatch, batching_, mesh_);
   }
   /// The step whose gradient was not finite, after collect() has said so with the result of step
   /// @p collected: that step itself, or in an asynchronous pipeline one before it.
@@ -60673,7 +60685,7 @@ class WorkerGroup {
   }
   /// A parameter of the network.
   [[nodiscard]] std::string name_of(int parameter) const {
-    return parameter_name(facts_.network, parameter);
+    return parameter_name(facts().tables().network, parameter);
   }
 
   /// All processes make this call: what they differ in is said before it begins.
@@ -60763,9 +60775,8 @@ class WorkerGroup {
     static_cast<GroupTransport*>(transport)->poll(rank, waited);
   }
 
-  ProgramFacts const& facts_;
+  GroupOptions group_;
   Meet meet_;
-  StallLimit limit_;
   Batching batching_;
   Mesh mesh_;
   detail::OwnProcess process_;
@@ -60789,32 +60800,40 @@ template <class BatchType>
 WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
                                     std::unique_ptr<GroupTransport> transport, MakeRank make,
                                     Meet compare)
-    : facts_{group.facts},
+    : group_{group},
       meet_{compare},
-      limit_{group.limit},
-      batching_{group.batching},
-      mesh_{group.mesh},
+      batching_{batching_with(facts().tables().batching, facts().tables().any_replicas,
+                              options.microbatches, options.replicas)},
+      mesh_{facts().tables().mesh_of(options.replicas)},
       held_transport_{std::move(transport)},
       first_rank_{transport_.first_rank()},
       held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
-      elsewhere_{facts_.devices, facts_.parts, options, mesh_, first_rank_, size()},
+      elsewhere_{facts().devices, options, mesh_, first_rank_, size()},
       words_{transport_},
-      in_lockstep_{!facts_.streams},
-      held_threads_{size(), on_error(), first_rank_, limit_, words_.reader()} {
-  if (facts_.streams) {
-    stream_.emplace(ranks_, group.stream);
+      in_lockstep_{!facts().streams()},
+      held_threads_{size(), on_error(), first_rank_, group_.limit, words_.reader()} {
+  if (facts().streams()) {
+    GraphView const network = facts().tables().network;
+    stream_.emplace(ranks_, StreamSizes{.steps = group.steps_in_flight,
+                                        .ranks = facts().tables().mesh.size(),
+                                        .limit = group.limit,
+                                        .samples = std::int64_t{options.largest_microbatch} *
+                                                   batching_.all_microbatches(),
+                                        .input = network.node[0].out,
+                                        .second = input_shape(network, 1),
+                                        .targets = group.targets});
   }
   AtWork const at_work{transport_};
   auto const begin = [&](int local) TANDEM_COLD {
     RankOptions own = options;
     own.rank = first_rank_ + local;
     own.device.ordinal = transport_.device_of(local);
-    own.record = options.record.value_or(size() == 1 || facts_.captured_beside);
+    own.record = options.record.value_or(size() == 1 || group_.captured_beside);
     if (own.device.threads == 0) {
       own.device.threads = host::threads_of_each(size());
     }
     auto& place = ranks_[static_cast<std::size_t>(local)];
-    place = make(transport_, mesh_, own);
+    place = make.call(make.program, transport_, mesh_, own);
     for (int other = 0; other < size(); ++other) {
       place->share_with({.ordinal = transport_.device_of(other)});
     }
@@ -60822,7 +60841,7 @@ WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const
     place->watch_with({.look = look,
                        .context = &transport_,
                        .rank = own.rank,
-                       .timeout = transport_timeout(limit_.timeout)});
+                       .timeout = transport_timeout(group_.limit.timeout)});
   };
   threads_.run(begin, "its construction");
 }
@@ -60831,7 +60850,7 @@ template <class BatchType>
 void WorkerGroup<BatchType>::queue(StepState const& state, Batch const& batch, bool traced) {
   expect_own("a training step");
   transport_.at_step(state.step + 1);
-  in_lockstep_ = !facts_.streams || (traced && !facts_.asynchronous);
+  in_lockstep_ = !facts().streams() || (traced && !facts().asynchrony.on());
   if (!in_lockstep_) {
     check_can(WorkKind::steps);
     AtWork const at_work{transport_};
@@ -60953,7 +60972,7 @@ class Replicas {
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
   /// Whether there are two models that may differ, under names of their own.
-  [[nodiscard]] bool has_two() const { return workers_.facts().two_models; }
+  [[nodiscard]] bool has_two() const { return workers_.facts().two_models(); }
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
@@ -60977,7 +60996,7 @@ class Replicas {
     // The replica's devices, of which those of this process are numbered by its ranks.
     MeshGroup const ranks = workers_.mesh().group(others.needed() ? 0 : local, Axis::model);
     std::vector<NamedParameter<T>> list(
-        static_cast<std::size_t>(workers_.facts().network.parameters));
+        static_cast<std::size_t>(workers_.facts().tables().network.parameters));
     for (int device = ranks.count - 1; device >= 0; --device) {
       bool const here = !others.needed() || others.is_here(device);
       int const first = others.needed() ? workers_.first_rank() : 0;
@@ -61028,7 +61047,7 @@ class Replicas {
   void set(int p, std::span<T const> values) const {
     workers_.check_can(WorkKind::writes);
     fetch_pieces(true);  // since upload() gives the devices all that is here
-    int const owner = workers_.facts().network.parameter[p].owner();
+    int const owner = workers_.facts().tables().network.parameter[p].owner();
     for (auto const& rank : of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         if (own.owner == owner) {
@@ -61043,7 +61062,7 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if (workers_.facts().streams || !workers_.facts().several_ranks) {  // in one process
+    if (workers_.facts().streams() || !workers_.facts().several_ranks()) {  // in one process
       return yes;
     }
     workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
@@ -61077,7 +61096,7 @@ class Replicas {
   }
 
   [[nodiscard]] bool gathers(bool states) const {
-    return workers_.facts().has_pieces && (states || workers_.facts().cuts_weights);
+    return workers_.facts().has_pieces() && (states || workers_.facts().cuts_weights());
   }
 
   // What other ranks have of the parameters of one of this process.
@@ -63543,17 +63562,6 @@ struct PostValidatesOn {
                 "update is known to be right; take Host, or leave PostValidated out");
 };
 
-/// @tparam Whole  WholeParameters
-template <class Whole>
-constexpr DeviceParameters parameters_of() {
-  return {Whole::graph, Whole::layout.offset, Whole::layout.elements};
-}
-template <class Program, int... D>
-constexpr std::array<DeviceParameters, sizeof...(D)> parameters_of_devices(
-    std::integer_sequence<int, D...> /*devices*/) {
-  return {{parameters_of<WholeParameters<typename Program::template Device<D>>>()...}};
-}
-
 }  // namespace detail
 
 template <class Program, class Backend, class LossType, class MetricType,
@@ -63573,60 +63581,38 @@ class WorkersOf
   using RankOf =
       tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
-  /// Whether the ranks run without a barrier between steps.
-  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
+  static constexpr ProgramFacts const& program = program_facts<Program>;
   /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
   /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight = Program::asynchrony.on()
-                                             ? Program::asynchrony.late_steps(0) + 2
-                                         : streams ? 2
-                                                   : FeedType::steps_in_flight;
+  static constexpr int steps_in_flight = program.asynchrony.on()
+                                             ? program.asynchrony.late_steps(0) + 2
+                                         : program.streams() ? 2
+                                                             : FeedType::steps_in_flight;
   static_assert(
       detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
-
-  static constexpr auto devices =
-      detail::parameters_of_devices<Program>(std::make_integer_sequence<int, Program::devices>{});
-  static constexpr ProgramFacts program_facts{
-      .network = Program::network,
-      .devices = devices,
-      .copies = Program::map.copies,
-      .parts = Program::map.parts(),
-      .result = Program::partition.part[Program::network.nodes - 1],
-      .device = Program::map.device,
-      .steps_in_flight = steps_in_flight,
-      .several_ranks = Program::several_ranks,
-      .stateful = Program::stateful,
-      .asynchronous = Program::asynchrony.on(),
-      .streams = streams,
-      .has_pieces = Program::has_pieces,
-      .cuts_weights = Program::slices > 1 || Program::sharded_parameters,
-      .two_models = !Program::averaging.ends_equal(),
-      .passes_on = !in_one_process<TransportType> && SendsAndReceives<Communicator, double>,
-      .captured_beside = is_capturable_beside_others<Communicator>};
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
-      : WorkersOf{options, limit, world,
-                  batching_with(Program::batching, Program::any_replicas, options.microbatches,
-                                options.replicas)} {}
+      : WorkersOf{options, limit, world, program.tables().mesh_of(options.replicas)} {}
 
  private:
+  static constexpr bool passes_on =
+      !in_one_process<TransportType> && SendsAndReceives<Communicator, double>;
+
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
-                        Batching const& batching)
-      : Group{
-            {.facts = program_facts,
-             .batching = batching,
-             .mesh = Program::mesh_of(batching.replicas),
-             .limit = limit,
-             .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight, limit)},
-            options,
-            std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
-                limit, world,
-                RankGroups{group_facts<Program>, Program::mesh_of(batching.replicas)}.list(),
-                Program::mesh_of(batching.replicas).size())),
-            make_rank,
-            meet()} {}
+                        Mesh const& mesh)
+      : Group{{.facts = program,
+               .limit = limit,
+               .targets = targets_shape<LossType>(Program::network.output().out),
+               .steps_in_flight = steps_in_flight,
+               .passes_on = passes_on,
+               .captured_beside = is_capturable_beside_others<Communicator>},
+              options,
+              std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
+                  limit, world, RankGroups{program.groups, mesh}.list(), mesh.size())),
+              {.call = make_rank},
+              meet()} {}
 
   static constexpr typename Group::Meet meet() {
     if constexpr (in_one_process<TransportType>) {
@@ -63637,7 +63623,7 @@ class WorkersOf
   }
 
   static constexpr typename RankEnds<Communicator>::PassOn pass_on() {
-    if constexpr (program_facts.passes_on) {
+    if constexpr (passes_on) {
       return [](Communicator& own, std::span<double> data, int from, std::span<int const> to,
                 typename Communicator::Stream& stream, Label label) {
         if (from >= 0) {
@@ -63653,16 +63639,17 @@ class WorkersOf
   }
 
   // Its type depends on which device of its replica it is.
-  TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
+  TANDEM_COLD static std::unique_ptr<RankType> make_rank(void const* /*program*/,
+                                                         GroupTransport& transport,
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
     auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-    RankEnds<Communicator> const ends{
-        [&](int group) {
-          return group == RankGroups::all ? own.communicator(options.rank)
-                                          : own.communicator(options.rank, group);
-        },
-        RankGroups{group_facts<Program>, mesh}, options.rank, pass_on()};
+    RankEnds<Communicator> const ends{[&](int group) {
+                                        return group == RankGroups::all
+                                                   ? own.communicator(options.rank)
+                                                   : own.communicator(options.rank, group);
+                                      },
+                                      RankGroups{program.groups, mesh}, options.rank, pass_on()};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
@@ -66114,9 +66101,10 @@ class StepQueue {
 template <class BatchType>
 void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
                                 TrainingPosition& position, Batch const& batch, bool traced) {
-  expects(!workers.facts().stateful || position.streams == 0 || position.streams == batch.size,
-          "a step of a network with Stateful layers must have as many samples as the step before, "
-          "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
+  expects(
+      !workers.facts().tables().stateful || position.streams == 0 || position.streams == batch.size,
+      "a step of a network with Stateful layers must have as many samples as the step before, "
+      "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
   StepState const state{
       .seed = options.seed,
       .step = position.step,
@@ -66125,7 +66113,7 @@ void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
   foresee(options, static_cast<double>(position.step + 1));
   workers.queue(state, batch, traced);
   before_.push_back(position);
-  position.streams = workers.facts().stateful ? batch.size : 0;
+  position.streams = workers.facts().tables().stateful ? batch.size : 0;
   ++position.step;
 }
 
@@ -66270,14 +66258,14 @@ class EpochLoop {
  private:
   // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
   void begin_states(Data const& data) {
-    if (workers_.facts().stateful && position_.position == 0 && !data.epochs_go_on()) {
+    if (workers_.facts().tables().stateful && position_.position == 0 && !data.epochs_go_on()) {
       workers_.run([](auto& rank) { rank.reset_states(); });
       position_.streams = 0;
     }
   }
   [[nodiscard]] LoaderOptions order_of(Data const& data, std::int64_t index) const {
     LoaderOptions const order = training_order(options_, index, position_.position);
-    return workers_.facts().stateful ? data.in_streams(order, true) : order;
+    return workers_.facts().tables().stateful ? data.in_streams(order, true) : order;
   }
 
   // How long the run will be, as the caller's loop says.
@@ -66333,8 +66321,8 @@ EpochResult EpochLoop<StepType>::run(Data& data, Epoch epoch, Progress const& pr
   std::int64_t const index = cursor.place(epoch);
   std::int64_t const done = index == position_.epoch ? position_.position : 0;
   if (index >= position_.epoch) {
-    check_epoch(workers_.facts().network, data.size(), done, options_.batch, options_.drop_last,
-                workers_.batching());
+    check_epoch(workers_.facts().tables().network, data.size(), done, options_.batch,
+                options_.drop_last, workers_.batching());
   }
   cursor_ = cursor;
   ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch, data.size()};
@@ -66642,13 +66630,13 @@ class TrainerCore {
 
   // For evaluations: two models that may differ, or averages.
   [[nodiscard]] StandIn<StepType> stand_in(WhichModel which) const {
-    return {*workers_, which, workers_->facts().two_models || has_averages()};
+    return {*workers_, which, workers_->facts().two_models() || has_averages()};
   }
   [[nodiscard]] Group& group() const { return *workers_; }
   [[nodiscard]] OneCall& one_call() const { return one_call_; }
 
  private:
-  [[nodiscard]] GraphView network() const { return workers_->facts().network; }
+  [[nodiscard]] GraphView network() const { return workers_->facts().tables().network; }
 
   // f(batch) of each batch, in evaluation mode, that check(step batch) has taken.
   void for_batches(Data& data, Check check, FunctionRef<void(DataBatch const&)> f);
@@ -66684,7 +66672,7 @@ class TrainerCore {
   FirstLines first_lines_;
   std::int64_t own_steps_ = 0;  // of several processes
   mutable OneCall one_call_;
-  StepQueue<StepType> queue_{workers_->facts().steps_in_flight};
+  StepQueue<StepType> queue_{workers_->steps_in_flight()};
   mutable CheckpointSaver saver_{options_};
 };
 
@@ -66711,7 +66699,7 @@ TrainerCore<StepType>::TrainerCore(StepFacts<StepType> const& facts, TrainerOpti
 template <class StepType>
 void TrainerCore<StepType>::save(std::string const& path, NonFinite non_finite) const {
   auto const call = one_call_.begin("save()");
-  if (workers_->facts().stateful || replicas().are_shared()) {
+  if (workers_->facts().tables().stateful || replicas().are_shared()) {
     meet("save()", where());
   }
   auto const states = states_of(*workers_, position_.streams, options_.world.processes);
@@ -66742,8 +66730,9 @@ void TrainerCore<StepType>::export_model(std::string const& path, NonFinite non_
     auto const own = [&](int copy) {
       return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
     };
-    save_parameters(path, MeanModel<T>{own(0), own(workers_->facts().copies - 1)}.parameters(),
-                    non_finite);
+    save_parameters(
+        path, MeanModel<T>{own(0), own(workers_->facts().tables().map.copies - 1)}.parameters(),
+        non_finite);
   }
 }
 
@@ -66824,7 +66813,7 @@ void TrainerCore<StepType>::set_position(std::int64_t epoch, std::int64_t sample
 template <class StepType>
 void TrainerCore<StepType>::reset_state() {
   auto const call = one_call_.begin("reset_state()", OneCall::trains);
-  if (workers_->facts().stateful) {
+  if (workers_->facts().tables().stateful) {
     meet("reset_state()");
     workers_->run([](RankType& rank) { rank.reset_states(); });
     position_.streams = 0;
@@ -66887,7 +66876,7 @@ void TrainerCore<StepType>::for_batches(Data& data, Check check,
                                         FunctionRef<void(DataBatch const&)> f) {
   check_samples(data.shapes(), facts_.wanted, facts_.output);
   LoaderOptions order = evaluation_order(options_);
-  if (workers_->facts().stateful) {
+  if (workers_->facts().tables().stateful) {
     order = data.in_streams(order, false);
   }
   order.parts = parts_to_read(*workers_, facts_.in_parts, options_.world.processes);

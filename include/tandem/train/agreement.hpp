@@ -139,7 +139,7 @@ TANDEM_ONCE TANDEM_COLD Statements statements_of(std::span<std::string const> ty
 template <class Workers>
 TANDEM_COLD void agree(Workers& workers, World const& world, detail::Statements const& own,
                        char const* advice) {
-  if (workers.facts().asynchronous) {  // of which there is one process
+  if (workers.facts().asynchrony.on()) {  // of which there is one process
     return;
   }
   detail::WorkersAsProcesses<Workers> group{workers, world};

@@ -59,14 +59,14 @@ class EpochLoop {
  private:
   // An epoch begins with states of 0, unless the dataset says that it goes on from the last one.
   void begin_states(Data const& data) {
-    if (workers_.facts().stateful && position_.position == 0 && !data.epochs_go_on()) {
+    if (workers_.facts().tables().stateful && position_.position == 0 && !data.epochs_go_on()) {
       workers_.run([](auto& rank) { rank.reset_states(); });
       position_.streams = 0;
     }
   }
   [[nodiscard]] LoaderOptions order_of(Data const& data, std::int64_t index) const {
     LoaderOptions const order = training_order(options_, index, position_.position);
-    return workers_.facts().stateful ? data.in_streams(order, true) : order;
+    return workers_.facts().tables().stateful ? data.in_streams(order, true) : order;
   }
 
   // How long the run will be, as the caller's loop says.
@@ -122,8 +122,8 @@ EpochResult EpochLoop<StepType>::run(Data& data, Epoch epoch, Progress const& pr
   std::int64_t const index = cursor.place(epoch);
   std::int64_t const done = index == position_.epoch ? position_.position : 0;
   if (index >= position_.epoch) {
-    check_epoch(workers_.facts().network, data.size(), done, options_.batch, options_.drop_last,
-                workers_.batching());
+    check_epoch(workers_.facts().tables().network, data.size(), done, options_.batch,
+                options_.drop_last, workers_.batching());
   }
   cursor_ = cursor;
   ProgressLine line{options_.world.process == 0 ? progress : Progress::none(), epoch, data.size()};

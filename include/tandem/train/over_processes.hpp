@@ -65,7 +65,7 @@ void for_own_samples(Workers const& workers, int size, F const& f) {
 template <class Workers, class T>
 void add_over_processes(Workers& workers, std::span<T> numbers) {
   using RankType = typename Workers::RankType;
-  if (workers.facts().asynchronous) {  // of which there is one process
+  if (workers.facts().asynchrony.on()) {  // of which there is one process
     return;
   }
   constexpr std::size_t most = std::size_t{1} << 20;

@@ -231,13 +231,13 @@ class TrainerCore {
 
   // For evaluations: two models that may differ, or averages.
   [[nodiscard]] StandIn<StepType> stand_in(WhichModel which) const {
-    return {*workers_, which, workers_->facts().two_models || has_averages()};
+    return {*workers_, which, workers_->facts().two_models() || has_averages()};
   }
   [[nodiscard]] Group& group() const { return *workers_; }
   [[nodiscard]] OneCall& one_call() const { return one_call_; }
 
  private:
-  [[nodiscard]] GraphView network() const { return workers_->facts().network; }
+  [[nodiscard]] GraphView network() const { return workers_->facts().tables().network; }
 
   // f(batch) of each batch, in evaluation mode, that check(step batch) has taken.
   void for_batches(Data& data, Check check, FunctionRef<void(DataBatch const&)> f);
@@ -273,7 +273,7 @@ class TrainerCore {
   FirstLines first_lines_;
   std::int64_t own_steps_ = 0;  // of several processes
   mutable OneCall one_call_;
-  StepQueue<StepType> queue_{workers_->facts().steps_in_flight};
+  StepQueue<StepType> queue_{workers_->steps_in_flight()};
   mutable CheckpointSaver saver_{options_};
 };
 
@@ -300,7 +300,7 @@ TrainerCore<StepType>::TrainerCore(StepFacts<StepType> const& facts, TrainerOpti
 template <class StepType>
 void TrainerCore<StepType>::save(std::string const& path, NonFinite non_finite) const {
   auto const call = one_call_.begin("save()");
-  if (workers_->facts().stateful || replicas().are_shared()) {
+  if (workers_->facts().tables().stateful || replicas().are_shared()) {
     meet("save()", where());
   }
   auto const states = states_of(*workers_, position_.streams, options_.world.processes);
@@ -331,8 +331,9 @@ void TrainerCore<StepType>::export_model(std::string const& path, NonFinite non_
     auto const own = [&](int copy) {
       return has_averages() ? as_averages(replicas().of(0, copy)) : replicas().of(0, copy);
     };
-    save_parameters(path, MeanModel<T>{own(0), own(workers_->facts().copies - 1)}.parameters(),
-                    non_finite);
+    save_parameters(
+        path, MeanModel<T>{own(0), own(workers_->facts().tables().map.copies - 1)}.parameters(),
+        non_finite);
   }
 }
 
@@ -413,7 +414,7 @@ void TrainerCore<StepType>::set_position(std::int64_t epoch, std::int64_t sample
 template <class StepType>
 void TrainerCore<StepType>::reset_state() {
   auto const call = one_call_.begin("reset_state()", OneCall::trains);
-  if (workers_->facts().stateful) {
+  if (workers_->facts().tables().stateful) {
     meet("reset_state()");
     workers_->run([](RankType& rank) { rank.reset_states(); });
     position_.streams = 0;
@@ -476,7 +477,7 @@ void TrainerCore<StepType>::for_batches(Data& data, Check check,
                                         FunctionRef<void(DataBatch const&)> f) {
   check_samples(data.shapes(), facts_.wanted, facts_.output);
   LoaderOptions order = evaluation_order(options_);
-  if (workers_->facts().stateful) {
+  if (workers_->facts().tables().stateful) {
     order = data.in_streams(order, false);
   }
   order.parts = parts_to_read(*workers_, facts_.in_parts, options_.world.processes);

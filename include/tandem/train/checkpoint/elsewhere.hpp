@@ -15,11 +15,10 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/memory/named_parameter.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/optim/weight_average.hpp>
-#include <tandem/strategy/device_program.hpp>
 #include <tandem/train/checkpoint/work_kind.hpp>
-#include <tandem/train/ranks/program_facts.hpp>
 
 namespace tandem {
 
@@ -28,15 +27,13 @@ template <class P>
 class ParametersElsewhere {
  public:
   /// @param devices  of a replica
-  /// @param parts    stages of a model
   /// @param options  of every rank
   /// @param mesh     of all ranks
   /// @param local    ranks of each process
-  TANDEM_COLD ParametersElsewhere(std::span<DeviceParameters const> devices, int parts,
+  TANDEM_COLD ParametersElsewhere(std::span<DeviceTables const* const> devices,
                                   RankOptions const& options, Mesh const& mesh, int first,
                                   int local)
       : devices_{devices},
-        parts_{parts},
         options_{options},
         mesh_{mesh},
         first_{first},
@@ -70,8 +67,7 @@ class ParametersElsewhere {
   template <class Workers>
   static void exchange(Workers& workers, std::span<P const> own, bool here);
 
-  std::span<DeviceParameters const> devices_;
-  int parts_;
+  std::span<DeviceTables const* const> devices_;
   RankOptions options_;
   Mesh mesh_;
   int first_;
@@ -82,9 +78,9 @@ class ParametersElsewhere {
 
 template <class P>
 std::vector<NamedParameter<P>> ParametersElsewhere<P>::of(int device) {
-  DeviceParameters const& own = devices_[static_cast<std::size_t>(device)];
+  DeviceTables const& own = *devices_[static_cast<std::size_t>(device)];
   int const states = states_of(options_.optimizer);
-  auto const elements = static_cast<std::size_t>(own.elements);
+  auto const elements = static_cast<std::size_t>(own.whole_layout.elements);
   auto& memory = memory_[static_cast<std::size_t>(device)];
   if (memory == nullptr) {  // not set to 0: what nobody writes there takes no memory
     memory.reset(new P[elements * static_cast<std::size_t>(2 + arrays_of(options_))]);
@@ -95,13 +91,13 @@ std::vector<NamedParameter<P>> ParametersElsewhere<P>::of(int device) {
   }
   P* const averages = of_states.back();
   of_states.pop_back();
-  auto list = detail::named_parameters<P>(own.graph, own.offset, parts_, memory.get(),
-                                          memory.get() + elements, of_states);
+  auto list = detail::named_parameters<P>(own.whole_graph, own.whole_layout.offset, own.map.parts(),
+                                          memory.get(), memory.get() + elements, of_states);
   std::vector<bool> const averaged =
-      averaged_parameters(own.graph, options_.groups, options_.average);
+      averaged_parameters(own.whole_graph, options_.groups, options_.average);
   for (std::size_t p = 0; p < list.size(); ++p) {
     if (averaged[p]) {
-      list[p].average = {averages + own.offset[p], list[p].value.size()};
+      list[p].average = {averages + own.whole_layout.offset[p], list[p].value.size()};
     }
   }
   return list;

@@ -40,7 +40,7 @@ class Replicas {
   explicit Replicas(Workers& workers) : workers_{workers} {}
 
   /// Whether there are two models that may differ, under names of their own.
-  [[nodiscard]] bool has_two() const { return workers_.facts().two_models; }
+  [[nodiscard]] bool has_two() const { return workers_.facts().two_models(); }
 
   /// Where a process has some devices of a replica only: brings what the others have here, for
   /// of() and whole(); where each rank has its part of the optimizer's states alone, @p states and
@@ -64,7 +64,7 @@ class Replicas {
     // The replica's devices, of which those of this process are numbered by its ranks.
     MeshGroup const ranks = workers_.mesh().group(others.needed() ? 0 : local, Axis::model);
     std::vector<NamedParameter<T>> list(
-        static_cast<std::size_t>(workers_.facts().network.parameters));
+        static_cast<std::size_t>(workers_.facts().tables().network.parameters));
     for (int device = ranks.count - 1; device >= 0; --device) {
       bool const here = !others.needed() || others.is_here(device);
       int const first = others.needed() ? workers_.first_rank() : 0;
@@ -115,7 +115,7 @@ class Replicas {
   void set(int p, std::span<T const> values) const {
     workers_.check_can(WorkKind::writes);
     fetch_pieces(true);  // since upload() gives the devices all that is here
-    int const owner = workers_.facts().network.parameter[p].owner();
+    int const owner = workers_.facts().tables().network.parameter[p].owner();
     for (auto const& rank : of_ranks()) {
       for (NamedParameter<T> const& own : rank) {
         if (own.owner == owner) {
@@ -130,7 +130,7 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if (workers_.facts().streams || !workers_.facts().several_ranks) {  // in one process
+    if (workers_.facts().streams() || !workers_.facts().several_ranks()) {  // in one process
       return yes;
     }
     workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
@@ -164,7 +164,7 @@ class Replicas {
   }
 
   [[nodiscard]] bool gathers(bool states) const {
-    return workers_.facts().has_pieces && (states || workers_.facts().cuts_weights);
+    return workers_.facts().has_pieces() && (states || workers_.facts().cuts_weights());
   }
 
   // What other ranks have of the parameters of one of this process.

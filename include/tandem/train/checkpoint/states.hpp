@@ -27,10 +27,10 @@ std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int sam
                                                        int processes) {
   using RankType = typename Workers::RankType;
   std::vector<NamedState<typename Workers::P>> all;
-  if (!workers.facts().stateful || samples == 0) {
+  if (!workers.facts().tables().stateful || samples == 0) {
     return all;
   }
-  all = named_states<typename Workers::P>(workers.facts().network, samples);
+  all = named_states<typename Workers::P>(workers.facts().tables().network, samples);
   for (int local = 0; local < workers.size(); ++local) {
     workers.run_on(
         local, [&](RankType& rank) { rank.get_states(samples, all); }, WorkKind::looks);
@@ -47,7 +47,7 @@ std::vector<NamedState<typename Workers::P>> states_of(Workers& workers, int sam
 template <class Workers>
 void take_states(Workers& workers, std::vector<NamedState<typename Workers::P>>& all, int samples) {
   using RankType = typename Workers::RankType;
-  if (workers.facts().stateful) {
+  if (workers.facts().tables().stateful) {
     workers.run([&](RankType& rank) {
       rank.reset_states();
       if (samples > 0) {

@@ -5,47 +5,74 @@
 /// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
 /// compiled once and not for each network and strategy.
 
+#include <array>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include <tandem/core/mesh.hpp>
-#include <tandem/graph/graph_view.hpp>
+#include <tandem/engine/links/rank_groups.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
+#include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/strategy/batch/options.hpp>
 
 namespace tandem {
 
-/// A device's parameters as WholeParameters has them.
-struct DeviceParameters {
-  GraphView graph;
-  std::int64_t const* offset = nullptr;
-  std::int64_t elements = 0;
-};
-
 struct ProgramFacts {
-  GraphView network;
-  std::span<DeviceParameters const> devices{};  ///< of a replica
-  int copies = 1;                               ///< of the model in a replica
-  int parts = 1;                                ///< stages of each
-  int result = 0;                               ///< the part that gives the network's output
-  std::int16_t const* device = nullptr;         ///< of each part of each copy
-  int steps_in_flight = 1;  ///< that may be queued before the result of the first is collected
-  bool several_ranks = false;
-  bool stateful = false;        ///< steps hand states on, sample by sample
-  bool asynchronous = false;    ///< ranks do nothing together but train
-  bool streams = false;         ///< the ranks run without a barrier between steps
-  bool has_pieces = false;      ///< ranks have parts of states, gradients or parameters
-  bool cuts_weights = false;    ///< of parameters, too
-  bool two_models = false;      ///< that may differ, under names of their own
-  bool passes_on = false;       ///< there may be several processes, and communicators send doubles
-  bool captured_beside = true;  ///< they can be recorded while others of the process work
+  std::span<DeviceTables const* const> devices;  ///< of a replica
+  GroupFacts groups;
+  int result = 0;  ///< the part of the model that gives the network's output
+  Asynchrony asynchrony{};
+
+  /// What of its tables all devices have alike is read in those of the first.
+  [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
+
+  /// Whether the ranks run without a barrier between steps.
+  [[nodiscard]] constexpr bool streams() const {
+    return asynchrony.on() || tables().post_validated;
+  }
+  [[nodiscard]] bool several_ranks() const {
+    return tables().any_replicas || tables().mesh.size() > 1;
+  }
+  /// Whether ranks have parts of states, gradients or parameters.
+  [[nodiscard]] bool has_pieces() const {
+    return tables().sharded_state || tables().layer_slices > 1;
+  }
+  /// Whether they have parts of parameters.
+  [[nodiscard]] bool cuts_weights() const {
+    return tables().slices > 1 || tables().sharded_parameters;
+  }
+  /// Whether there are two models that may differ, under names of their own.
+  [[nodiscard]] bool two_models() const { return !tables().averaging.ends_equal(); }
 
   /// The rank that has the result of a microbatch, counted over all replicas.
   [[nodiscard]] int rank_of_result(int microbatch, Batching const& batching,
                                    Mesh const& mesh) const {
-    int const copy = batching.copy_of(microbatch, copies);
-    return mesh.rank(
-        {.data = batching.replica_of(microbatch), .model = device[copy * parts + result]});
+    StageMapView const& map = tables().map;
+    int const copy = batching.copy_of(microbatch, map.copies);
+    return mesh.rank({.data = batching.replica_of(microbatch),
+                      .model = map.device[copy * map.parts() + result]});
   }
 };
+
+namespace detail {
+
+template <class Program, int... D>
+constexpr std::array<DeviceTables const*, sizeof...(D)> tables_of(
+    std::integer_sequence<int, D...> /*devices*/) {
+  return {{&device_tables<typename Program::template Device<D>>...}};
+}
+template <class Program>
+inline constexpr auto tables_of_devices =
+    tables_of<Program>(std::make_integer_sequence<int, Program::devices>{});
+
+}  // namespace detail
+
+template <class Program>
+inline constexpr ProgramFacts program_facts{
+    .devices = detail::tables_of_devices<Program>,
+    .groups = group_facts<Program>,
+    .result = Program::partition.part[Program::network.nodes - 1],
+    .asynchrony = Program::asynchrony};
 
 }  // namespace tandem

@@ -11,7 +11,6 @@
 
 #include <tandem/engine/rank/rank_interface.hpp>
 #include <tandem/engine/step/stream.hpp>
-#include <tandem/strategy/batch/options.hpp>
 #include <tandem/train/ranks/launch.hpp>
 
 namespace tandem {
@@ -76,19 +75,5 @@ class RankStream {
   StepStream<Batch> stream_;
   bool running_ = false;
 };
-
-/// The sizes for a program and its ranks.
-/// @param batching  of the table that they run
-template <class Program, class LossType>
-StreamSizes stream_sizes(RankOptions const& options, Batching const& batching, int steps,
-                         StallLimit const& limit) {
-  return {.steps = steps,
-          .ranks = Program::ranks,
-          .limit = limit,
-          .samples = std::int64_t{options.largest_microbatch} * batching.all_microbatches(),
-          .input = Program::network.node[0].out,
-          .second = input_shape<Program>(1),
-          .targets = targets_shape<LossType>(Program::network.output().out)};
-}
 
 }  // namespace tandem

@@ -94,9 +94,10 @@ class StepQueue {
 template <class BatchType>
 void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
                                 TrainingPosition& position, Batch const& batch, bool traced) {
-  expects(!workers.facts().stateful || position.streams == 0 || position.streams == batch.size,
-          "a step of a network with Stateful layers must have as many samples as the step before, "
-          "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
+  expects(
+      !workers.facts().tables().stateful || position.streams == 0 || position.streams == batch.size,
+      "a step of a network with Stateful layers must have as many samples as the step before, "
+      "whose states its samples go on with; call trainer.reset_state(), or give .drop_last");
   StepState const state{
       .seed = options.seed,
       .step = position.step,
@@ -105,7 +106,7 @@ void StepQueue<BatchType>::push(Workers& workers, TrainerOptions const& options,
   foresee(options, static_cast<double>(position.step + 1));
   workers.queue(state, batch, traced);
   before_.push_back(position);
-  position.streams = workers.facts().stateful ? batch.size : 0;
+  position.streams = workers.facts().tables().stateful ? batch.size : 0;
   ++position.step;
 }
 

@@ -6,6 +6,7 @@
 /// pipeline without a barrier between steps one after another.
 
 #include <concepts>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -21,6 +22,7 @@
 #include <tandem/core/own_process.hpp>
 #include <tandem/core/stall.hpp>
 #include <tandem/data/loader_options.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/rank_interface.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/agreement.hpp>
@@ -39,10 +41,11 @@ namespace tandem {
 /// What a WorkerGroup is made of.
 struct GroupOptions {
   ProgramFacts const& facts;  ///< outlives the group
-  Batching batching;
-  Mesh mesh;
   StallLimit limit;
-  StreamSizes stream;  ///< where the ranks run without a barrier
+  Shape targets;         ///< of a sample
+  int steps_in_flight;   ///< that may be queued before the result of the first is collected
+  bool passes_on;        ///< there may be several processes, and communicators send doubles
+  bool captured_beside;  ///< they can be recorded while others of the process work
 };
 
 /// Makes the ranks on their own threads and hands them steps; after a rank has failed it refuses
@@ -56,8 +59,12 @@ class WorkerGroup {
   using Batch = BatchType;
   using P = typename Batch::Scalar;
   using RankType = RankInterface<Batch>;
-  /// Makes the rank of these options.
-  using MakeRank = std::unique_ptr<RankType> (*)(GroupTransport&, Mesh const&, RankOptions const&);
+  /// Makes the rank of these options, while the group is constructed.
+  struct MakeRank {
+    std::unique_ptr<RankType> (*call)(void const* program, GroupTransport&, Mesh const&,
+                                      RankOptions const&);
+    void const* program = nullptr;  ///< what `call` knows of a program that no type says
+  };
   /// Compares a call, and its numbers, with those of the other processes.
   using Meet = void (*)(WorkerGroup&, World const&, char const* call, detail::CallNumbers const&);
 
@@ -75,10 +82,11 @@ class WorkerGroup {
     }
   }
 
-  [[nodiscard]] ProgramFacts const& facts() const { return facts_; }
+  [[nodiscard]] ProgramFacts const& facts() const { return group_.facts; }
+  [[nodiscard]] int steps_in_flight() const { return group_.steps_in_flight; }
+  [[nodiscard]] bool passes_on() const { return group_.passes_on; }
 
-  /// One training step, whose result comes from collect(); at most facts().steps_in_flight may
-  /// wait.
+  /// One training step, whose result comes from collect(); at most steps_in_flight() may wait.
   /// @param traced  walked, and stamped, by all ranks together: not in an asynchronous pipeline
   void queue(StepState const& state, Batch const& batch, bool traced = false);
 
@@ -155,7 +163,7 @@ class WorkerGroup {
 
   /// The rank that worked out the loss of a microbatch, counted over all replicas.
   [[nodiscard]] int rank_of_loss(int microbatch) const {
-    return facts_.rank_of_result(microbatch, batching_, mesh_);
+    return facts().rank_of_result(microbatch, batching_, mesh_);
   }
   /// The step whose gradient was not finite, after collect() has said so with the result of step
   /// @p collected: that step itself, or in an asynchronous pipeline one before it.
@@ -164,7 +172,7 @@ class WorkerGroup {
   }
   /// A parameter of the network.
   [[nodiscard]] std::string name_of(int parameter) const {
-    return parameter_name(facts_.network, parameter);
+    return parameter_name(facts().tables().network, parameter);
   }
 
   /// All processes make this call: what they differ in is said before it begins.
@@ -254,9 +262,8 @@ class WorkerGroup {
     static_cast<GroupTransport*>(transport)->poll(rank, waited);
   }
 
-  ProgramFacts const& facts_;
+  GroupOptions group_;
   Meet meet_;
-  StallLimit limit_;
   Batching batching_;
   Mesh mesh_;
   detail::OwnProcess process_;
@@ -280,32 +287,40 @@ template <class BatchType>
 WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
                                     std::unique_ptr<GroupTransport> transport, MakeRank make,
                                     Meet compare)
-    : facts_{group.facts},
+    : group_{group},
       meet_{compare},
-      limit_{group.limit},
-      batching_{group.batching},
-      mesh_{group.mesh},
+      batching_{batching_with(facts().tables().batching, facts().tables().any_replicas,
+                              options.microbatches, options.replicas)},
+      mesh_{facts().tables().mesh_of(options.replicas)},
       held_transport_{std::move(transport)},
       first_rank_{transport_.first_rank()},
       held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
-      elsewhere_{facts_.devices, facts_.parts, options, mesh_, first_rank_, size()},
+      elsewhere_{facts().devices, options, mesh_, first_rank_, size()},
       words_{transport_},
-      in_lockstep_{!facts_.streams},
-      held_threads_{size(), on_error(), first_rank_, limit_, words_.reader()} {
-  if (facts_.streams) {
-    stream_.emplace(ranks_, group.stream);
+      in_lockstep_{!facts().streams()},
+      held_threads_{size(), on_error(), first_rank_, group_.limit, words_.reader()} {
+  if (facts().streams()) {
+    GraphView const network = facts().tables().network;
+    stream_.emplace(ranks_, StreamSizes{.steps = group.steps_in_flight,
+                                        .ranks = facts().tables().mesh.size(),
+                                        .limit = group.limit,
+                                        .samples = std::int64_t{options.largest_microbatch} *
+                                                   batching_.all_microbatches(),
+                                        .input = network.node[0].out,
+                                        .second = input_shape(network, 1),
+                                        .targets = group.targets});
   }
   AtWork const at_work{transport_};
   auto const begin = [&](int local) TANDEM_COLD {
     RankOptions own = options;
     own.rank = first_rank_ + local;
     own.device.ordinal = transport_.device_of(local);
-    own.record = options.record.value_or(size() == 1 || facts_.captured_beside);
+    own.record = options.record.value_or(size() == 1 || group_.captured_beside);
     if (own.device.threads == 0) {
       own.device.threads = host::threads_of_each(size());
     }
     auto& place = ranks_[static_cast<std::size_t>(local)];
-    place = make(transport_, mesh_, own);
+    place = make.call(make.program, transport_, mesh_, own);
     for (int other = 0; other < size(); ++other) {
       place->share_with({.ordinal = transport_.device_of(other)});
     }
@@ -313,7 +328,7 @@ WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const
     place->watch_with({.look = look,
                        .context = &transport_,
                        .rank = own.rank,
-                       .timeout = transport_timeout(limit_.timeout)});
+                       .timeout = transport_timeout(group_.limit.timeout)});
   };
   threads_.run(begin, "its construction");
 }
@@ -322,7 +337,7 @@ template <class BatchType>
 void WorkerGroup<BatchType>::queue(StepState const& state, Batch const& batch, bool traced) {
   expect_own("a training step");
   transport_.at_step(state.step + 1);
-  in_lockstep_ = !facts_.streams || (traced && !facts_.asynchronous);
+  in_lockstep_ = !facts().streams() || (traced && !facts().asynchrony.on());
   if (!in_lockstep_) {
     check_can(WorkKind::steps);
     AtWork const at_work{transport_};

@@ -4,7 +4,6 @@
 /// @file
 /// WorkersOf: the WorkerGroup of a Program's ranks; only here its types and the group meet.
 
-#include <array>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -32,17 +31,6 @@ struct PostValidatesOn {
                 "update is known to be right; take Host, or leave PostValidated out");
 };
 
-/// @tparam Whole  WholeParameters
-template <class Whole>
-constexpr DeviceParameters parameters_of() {
-  return {Whole::graph, Whole::layout.offset, Whole::layout.elements};
-}
-template <class Program, int... D>
-constexpr std::array<DeviceParameters, sizeof...(D)> parameters_of_devices(
-    std::integer_sequence<int, D...> /*devices*/) {
-  return {{parameters_of<WholeParameters<typename Program::template Device<D>>>()...}};
-}
-
 }  // namespace detail
 
 template <class Program, class Backend, class LossType, class MetricType,
@@ -62,60 +50,38 @@ class WorkersOf
   using RankOf =
       tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
-  /// Whether the ranks run without a barrier between steps.
-  static constexpr bool streams = Program::asynchrony.on() || Program::post_validated;
+  static constexpr ProgramFacts const& program = program_facts<Program>;
   /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
   /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight = Program::asynchrony.on()
-                                             ? Program::asynchrony.late_steps(0) + 2
-                                         : streams ? 2
-                                                   : FeedType::steps_in_flight;
+  static constexpr int steps_in_flight = program.asynchrony.on()
+                                             ? program.asynchrony.late_steps(0) + 2
+                                         : program.streams() ? 2
+                                                             : FeedType::steps_in_flight;
   static_assert(
       detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
-
-  static constexpr auto devices =
-      detail::parameters_of_devices<Program>(std::make_integer_sequence<int, Program::devices>{});
-  static constexpr ProgramFacts program_facts{
-      .network = Program::network,
-      .devices = devices,
-      .copies = Program::map.copies,
-      .parts = Program::map.parts(),
-      .result = Program::partition.part[Program::network.nodes - 1],
-      .device = Program::map.device,
-      .steps_in_flight = steps_in_flight,
-      .several_ranks = Program::several_ranks,
-      .stateful = Program::stateful,
-      .asynchronous = Program::asynchrony.on(),
-      .streams = streams,
-      .has_pieces = Program::has_pieces,
-      .cuts_weights = Program::slices > 1 || Program::sharded_parameters,
-      .two_models = !Program::averaging.ends_equal(),
-      .passes_on = !in_one_process<TransportType> && SendsAndReceives<Communicator, double>,
-      .captured_beside = is_capturable_beside_others<Communicator>};
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
-      : WorkersOf{options, limit, world,
-                  batching_with(Program::batching, Program::any_replicas, options.microbatches,
-                                options.replicas)} {}
+      : WorkersOf{options, limit, world, program.tables().mesh_of(options.replicas)} {}
 
  private:
+  static constexpr bool passes_on =
+      !in_one_process<TransportType> && SendsAndReceives<Communicator, double>;
+
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
-                        Batching const& batching)
-      : Group{
-            {.facts = program_facts,
-             .batching = batching,
-             .mesh = Program::mesh_of(batching.replicas),
-             .limit = limit,
-             .stream = stream_sizes<Program, LossType>(options, batching, steps_in_flight, limit)},
-            options,
-            std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
-                limit, world,
-                RankGroups{group_facts<Program>, Program::mesh_of(batching.replicas)}.list(),
-                Program::mesh_of(batching.replicas).size())),
-            make_rank,
-            meet()} {}
+                        Mesh const& mesh)
+      : Group{{.facts = program,
+               .limit = limit,
+               .targets = targets_shape<LossType>(Program::network.output().out),
+               .steps_in_flight = steps_in_flight,
+               .passes_on = passes_on,
+               .captured_beside = is_capturable_beside_others<Communicator>},
+              options,
+              std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
+                  limit, world, RankGroups{program.groups, mesh}.list(), mesh.size())),
+              {.call = make_rank},
+              meet()} {}
 
   static constexpr typename Group::Meet meet() {
     if constexpr (in_one_process<TransportType>) {
@@ -126,7 +92,7 @@ class WorkersOf
   }
 
   static constexpr typename RankEnds<Communicator>::PassOn pass_on() {
-    if constexpr (program_facts.passes_on) {
+    if constexpr (passes_on) {
       return [](Communicator& own, std::span<double> data, int from, std::span<int const> to,
                 typename Communicator::Stream& stream, Label label) {
         if (from >= 0) {
@@ -142,16 +108,17 @@ class WorkersOf
   }
 
   // Its type depends on which device of its replica it is.
-  TANDEM_COLD static std::unique_ptr<RankType> make_rank(GroupTransport& transport,
+  TANDEM_COLD static std::unique_ptr<RankType> make_rank(void const* /*program*/,
+                                                         GroupTransport& transport,
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
     auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-    RankEnds<Communicator> const ends{
-        [&](int group) {
-          return group == RankGroups::all ? own.communicator(options.rank)
-                                          : own.communicator(options.rank, group);
-        },
-        RankGroups{group_facts<Program>, mesh}, options.rank, pass_on()};
+    RankEnds<Communicator> const ends{[&](int group) {
+                                        return group == RankGroups::all
+                                                   ? own.communicator(options.rank)
+                                                   : own.communicator(options.rank, group);
+                                      },
+                                      RankGroups{program.groups, mesh}, options.rank, pass_on()};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {

@@ -57,7 +57,7 @@ class WorkersAsProcesses final : public ProcessGroup {
       : ProcessGroup{world}, workers_{workers} {}
 
   void add_up(std::span<double> numbers) override { add_over_processes(workers_, numbers); }
-  [[nodiscard]] bool passes_on() const override { return workers_.facts().passes_on; }
+  [[nodiscard]] bool passes_on() const override { return workers_.passes_on(); }
   void pass_on(std::span<double> numbers, int from, std::span<int const> to) override {
     using RankType = typename Workers::RankType;
     std::vector<int> ranks;
