@@ -12917,11 +12917,11 @@ struct RankPlan {
   std::vector<StageLife> stages{};
 };
 
-/// A strategy's batching, with the microbatches of an imported table if there are any.
-/// @param any_replicas  whether the strategy takes any number of replicas
-/// @param replicas      of the world, where it does
-TANDEM_ONCE TANDEM_COLD Batching batching_with(Batching batching, bool any_replicas,
-                                               int microbatches, int replicas = 1);
+/// The strategy's batching, with the microbatches of an imported table if there are any.
+/// @param device    any of a replica
+/// @param replicas  of the world, where the strategy takes any number
+TANDEM_ONCE TANDEM_COLD Batching batching_with(DeviceTables const& device, int microbatches,
+                                               int replicas);
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
 /// over chunks of time and their messages are numbered by their chunks.
@@ -12937,9 +12937,9 @@ template <class Program>
 TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
                                     int replicas = 1) {
   using Whole = typename Program::Program;
-  return make_rank_plan(
-      device_tables<Program>, imported != nullptr ? *imported : rows_of(Whole::table),
-      batching_with(Whole::batching, Whole::any_replicas, microbatches, replicas));
+  return make_rank_plan(device_tables<Program>,
+                        imported != nullptr ? *imported : rows_of(Whole::table),
+                        batching_with(device_tables<Program>, microbatches, replicas));
 }
 
 /// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
@@ -12953,9 +12953,9 @@ TANDEM_ONCE TANDEM_COLD RankPlan make_asynchronous_plan(DeviceTables const& devi
 
 namespace tandem {
 
-TANDEM_ONCE Batching batching_with(Batching batching, bool any_replicas, int microbatches,
-                                   int replicas) {
-  if (any_replicas) {
+TANDEM_ONCE Batching batching_with(DeviceTables const& device, int microbatches, int replicas) {
+  Batching batching = device.batching;
+  if (device.any_replicas) {
     batching.replicas = replicas;
     batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
     batching.leaves = detail::leaves_of_replica(batching);
@@ -60365,6 +60365,384 @@ TANDEM_ONCE void RankThreads::stop() noexcept {
 /// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
 /// compiled once and not for each network and strategy.
 
+// ---- tandem/train/options/replicas_by_world.hpp
+
+/// @file
+/// How many replicas a strategy has that takes as many as the program is started with, and what
+/// each of them does.
+
+// ---- tandem/train/ranks/imported_table.hpp
+
+/// @file
+/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
+
+// ---- tandem/schedule/verify/sentence.hpp
+
+/// @file
+/// A Verdict as a sentence.
+
+namespace tandem {
+
+namespace detail {
+
+/// What a flaw is called; what stands in braces is a number or an action of the verdict.
+TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::none:
+      return "the action table is valid";
+    case Flaw::unsound_map:
+      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
+             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
+             "those of a link from one device to one other";
+    case Flaw::uneven_copies:
+      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
+             "multiple of the copies";
+    case Flaw::foreign_action:
+      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
+             "updates out of the table";
+    case Flaw::foreign_update:
+      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
+             "out, exchanges where no weights are averaged, and versions of anything but passes";
+    case Flaw::unknown_stage:
+      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
+    case Flaw::wrong_device:
+      return "{action} belongs to {peer}, which has its stage";
+    case Flaw::unknown_microbatch:
+      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
+    case Flaw::missing:
+      return "{action} is missing{before}";
+    case Flaw::doubled:
+      return "{action} stands there although it was done before";
+    case Flaw::out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
+             "order";
+    case Flaw::retired_out_of_order:
+      return "{action} stands before {other}; the microbatches of a stage must be retired in "
+             "ascending order";
+    case Flaw::before_its_input:
+      return "{action} stands before {other}, which it needs";
+    case Flaw::nothing_to_send:
+      return "{action} has nothing to send: no other device needs what it names";
+    case Flaw::nothing_to_receive:
+      return "{action} has nothing to receive: no other device makes what it names";
+    case Flaw::unmatched_send:
+      return "{action} waits for a free place, but {peer} has no {other} that would make one";
+    case Flaw::unmatched_receive:
+      return "{action} waits for a message, but {peer} has no {other} that would send it";
+    case Flaw::out_of_fifo_order:
+      return "{action} is not the next message of its link, which is that of {other}; receive in "
+             "the order of the sends";
+    case Flaw::wrong_version:
+      return "{action} must read version {count} of the weights; so the schedule says";
+    case Flaw::version_to_come:
+      return "{action} reads weights that are not there yet: its stage has had {updates}";
+    case Flaw::version_gone:
+      return "{action} reads weights that are overwritten: its stage has had {updates}";
+    case Flaw::exchanged_otherwise:
+      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
+             "one order";
+    case Flaw::unsound_rules:
+      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
+             "another "
+             "copy has not; give for each device the stages of its own";
+    case Flaw::foreign_tail:
+      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
+             "all a rank has, and the update of one model, with its lowest stage";
+    case Flaw::reduced_out_of_order:
+      return "{action} stands before {other}; await a rank's buckets in ascending order";
+    case Flaw::deadlock:
+      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
+             "in flight for each link and direction";
+    case Flaw::queues_shared:
+      return "{action} waits forever, since the streams of its GPU share {queues}; "
+             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
+  }
+  return "{action}";
+}
+
+inline std::string counted(int count, char const* what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+/// What stands for @p name in a sentence.
+TANDEM_ONCE TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v);
+
+}  // namespace detail
+
+/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
+TANDEM_ONCE TANDEM_COLD std::string to_string(Verdict const& v);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string value_of(std::string_view name, Verdict const& v) {
+  if (name == "action" || name == "other" || name == "waiting") {
+    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
+  }
+  if (name == "before") {
+    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
+  }
+  if (name == "peer") {
+    return "rank " + std::to_string(v.other_rank);
+  }
+  if (name == "updates" || name == "depth" || name == "queues") {
+    return name == "depth" ? counted(v.depth, "message")
+                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
+  }
+  return std::to_string(name == "rank"      ? v.rank
+                        : name == "first"   ? v.first
+                        : name == "last"    ? v.first + v.count - 1
+                        : name == "count-1" ? v.count - 1
+                                            : v.count);
+}
+
+}  // namespace tandem::detail
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Verdict const& v) {
+  std::string_view rest = detail::sentence_of(v.flaw);
+  std::string sentence;
+  if (rest.substr(0, 8) == "{action}") {
+    sentence = "rank " + std::to_string(v.rank) + ": ";
+  }
+  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
+    auto const close = rest.find('}');
+    sentence.append(rest.substr(0, open));
+    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
+    rest.remove_prefix(close + 1);
+  }
+  return sentence.append(rest);
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// Rows with messages, and how many microbatches they are for; empty where there are none.
+struct ImportedTable {
+  ActionRows rows{};
+  int microbatches = 0;
+};
+
+namespace detail {
+
+/// The table of such rows where a replica is one device: gradient accumulation, and nothing to
+/// verify.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
+TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
+                                                    Batching const& batching);
+
+/// The table where a replica has several devices: rows of passes are lowered, rows with messages
+/// are taken as they are, and both are verified. Of what verify() passes, complete() makes a step
+/// that it passes too, so that only the passes and messages are looked at.
+/// @throws ContractError  likewise
+TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                                  Batching const& batching, bool splits_backward);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
+  if (batching.reproducible && batching.leaves == batching.microbatches &&
+      (microbatches & (microbatches - 1)) != 0) {
+    throw ContractError{
+        "TrainerOptions: .rows has " + std::to_string(microbatches) +
+        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
+  }
+  if (batching.reproducible && batching.leaves != batching.microbatches &&
+      microbatches % batching.leaves != 0) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
+                        " microbatches, which cannot be dealt to " +
+                        std::to_string(batching.leaves) + " leaves; take a multiple"};
+  }
+}
+
+TANDEM_ONCE ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
+  std::size_t const passes = rows.front().size();
+  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
+  for (std::size_t i = 0; fits && i < passes; ++i) {
+    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
+    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
+  }
+  if (!fits) {
+    throw ContractError{
+        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
+        "0B1 and so on, for as many microbatches as wanted"};
+  }
+  check_leaves(batching, static_cast<int>(passes / 2));
+  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
+}
+
+/// The gradients that stages send have one memory each, for all microbatches.
+TANDEM_ONCE TANDEM_COLD void check_sends(std::vector<Action> const& row) {
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
+      Action const pass = row[before];
+      if (pass.stage == row[i].stage && pass.index > row[i].index &&
+          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
+        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
+                            to_string(pass) +
+                            ", which computes the next gradient where that one is sent from; put "
+                            "it before that"};
+      }
+    }
+  }
+}
+
+TANDEM_ONCE ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
+                                      Batching const& batching, bool splits_backward) {
+  ImportedTable table;
+  if (devices_of(rows) != map.devices) {
+    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
+                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
+                        " devices; give a row for each"};
+  }
+  bool lowered = false;
+  bool splits = false;
+  std::int64_t actions = 0;
+  int last = -1;
+  for (auto const& row : rows) {
+    actions += static_cast<std::int64_t>(row.size());
+    for (Action const& action : row) {
+      last = std::max(last, action.index);
+      splits = splits || action.kind == ActionKind::weight_gradient;
+      lowered = lowered || (action.kind >= ActionKind::send_forward &&
+                            action.kind <= ActionKind::receive_backward);
+    }
+  }
+  if (last >= actions) {  // each microbatch has an action or more
+    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
+                        ", but only " + std::to_string(actions) +
+                        " actions; number microbatches from 0 on"};
+  }
+  table.microbatches = last + 1;
+  if (splits && !splits_backward) {
+    throw ContractError{
+        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
+        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
+  }
+  if (lowered && batching.chunks > 1) {
+    throw ContractError{
+        "TrainerOptions: .rows has messages, of whole microbatches, but the strategy has Chunks; "
+        "give its passes alone"};
+  }
+  table.rows = lowered ? rows : lower(chunked(rows, batching.chunks), map);
+  Verdict const verdict =
+      verify(table.rows, map, std::max(table.microbatches, 1), 1, batching.chunks);
+  if (!verdict) {
+    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
+  }
+  for (auto const& row : table.rows) {
+    check_sends(row);
+  }
+  check_leaves(batching, table.microbatches);
+  return table;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
+namespace tandem {
+
+namespace detail {
+
+/// As many replicas as @p world has devices for, which are World::devices of each process, and one
+/// where that is not said.
+/// @param devices  of a replica
+/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
+TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
+
+/// @p table, or where there are @p all microbatches (not 0) that of each replica's share of them.
+/// @param device  any of a replica
+/// @throws ContractError  the microbatches or leaves cannot be dealt to the replicas
+TANDEM_ONCE TANDEM_COLD ImportedTable share_table(ImportedTable table, DeviceTables const& device,
+                                                  int all, int replicas);
+
+}  // namespace detail
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE int replicas_there(World const& world, int devices) {
+  check_world(world);
+  expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
+  std::int64_t const each = world.devices > 0 ? world.devices : 1;
+  std::int64_t const all = each * world.processes;
+  if (all % devices != 0) {
+    throw ContractError{"DataParallel<>: " + std::to_string(all) + " devices are there, " +
+                        std::to_string(world.processes) + " x " + std::to_string(each) +
+                        " (processes x devices of each), which are no whole replicas of " +
+                        std::to_string(devices) +
+                        "; start more or fewer processes, or say that each has more devices "
+                        "(.world.devices)"};
+  }
+  expects(all / devices <= most_replicas,
+          "DataParallel<>: the replicas must be from 1 to 1048576; start fewer processes");
+  return static_cast<int>(all / devices);
+}
+
+/// What each of @p replicas does of @p all microbatches, one after another.
+TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
+  if (all % replicas != 0) {
+    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
+                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
+                        " replicas; start as many as divide them, or give another number "
+                        "(TrainerOptions::microbatches)"};
+  }
+  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
+  for (int m = 0; m < table.microbatches; ++m) {
+    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  return table;
+}
+
+/// @param copies  of the model in a replica
+TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
+  bool const fit = !batching.reproducible ||
+                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
+                    leaves_fit({.microbatches = batching.microbatches / copies,
+                                .leaves = batching.leaves / copies}));
+  if (!fit) {
+    int const all =
+        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+                        " leaves, of which each of " + std::to_string(batching.replicas) +
+                        " replicas must have a power of two that divides its microbatches, " +
+                        std::to_string(batching.microbatches) +
+                        (copies > 1 ? " in two copies of the model" : "") +
+                        "; start another number of them, or write other leaves or microbatches"};
+  }
+}
+
+TANDEM_ONCE ImportedTable share_table(ImportedTable table, DeviceTables const& device, int all,
+                                      int replicas) {
+  if (all > 0) {
+    table = shared_passes(all, replicas);
+  }
+  check_world_leaves(batching_with(device, table.microbatches, replicas), device.map.copies);
+  return table;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem {
 
 struct ProgramFacts {
@@ -60372,9 +60750,25 @@ struct ProgramFacts {
   GroupFacts groups;
   int result = 0;  ///< the part of the model that gives the network's output
   Asynchrony asynchrony{};
+  int all_microbatches = 0;      ///< of all replicas, where a program that takes any number says so
+  bool splits_backward = false;  ///< input gradients and weight gradients are compiled apart
+
+  // Null in programs that do not need them, which so do not compile them.
+  int (*replicas_there)(World const&, int devices) = nullptr;  ///< where there may be any number
+  ImportedTable (*share_table)(ImportedTable, DeviceTables const&, int all,
+                               int replicas) = nullptr;  ///< likewise
+  ImportedTable (*import_rows)(ActionRows const&, StageMapView const&, Batching const&,
+                               bool splits_backward) = nullptr;  ///< of several devices
 
   /// What of its tables all devices have alike is read in those of the first.
   [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
+
+  /// The replicas that the strategy names, or as many as @p world has devices for.
+  /// @throws ContractError  as detail::replicas_there()
+  [[nodiscard]] int replicas_of(World const& world) const {
+    return replicas_there != nullptr ? replicas_there(world, tables().devices * tables().slices)
+                                     : tables().batching.replicas;
+  }
 
   /// Whether the ranks run without a barrier between steps.
   [[nodiscard]] constexpr bool streams() const {
@@ -60415,14 +60809,28 @@ template <class Program>
 inline constexpr auto tables_of_devices =
     tables_of<Program>(std::make_integer_sequence<int, Program::devices>{});
 
+template <class Program>
+constexpr ProgramFacts facts_of() {
+  ProgramFacts facts{.devices = tables_of_devices<Program>,
+                     .groups = group_facts<Program>,
+                     .result = Program::partition.part[Program::network.nodes - 1],
+                     .asynchrony = Program::asynchrony,
+                     .all_microbatches = all_microbatches_of<typename Program::Strategy>,
+                     .splits_backward = Program::splits_backward};
+  if constexpr (Program::any_replicas) {
+    facts.replicas_there = replicas_there;
+    facts.share_table = share_table;
+  }
+  if constexpr (Program::devices > 1) {
+    facts.import_rows = import_rows;
+  }
+  return facts;
+}
+
 }  // namespace detail
 
 template <class Program>
-inline constexpr ProgramFacts program_facts{
-    .devices = detail::tables_of_devices<Program>,
-    .groups = group_facts<Program>,
-    .result = Program::partition.part[Program::network.nodes - 1],
-    .asynchrony = Program::asynchrony};
+inline constexpr ProgramFacts program_facts = detail::facts_of<Program>();
 
 }  // namespace tandem
 
@@ -60802,8 +61210,7 @@ WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const
                                     Meet compare)
     : group_{group},
       meet_{compare},
-      batching_{batching_with(facts().tables().batching, facts().tables().any_replicas,
-                              options.microbatches, options.replicas)},
+      batching_{batching_with(facts().tables(), options.microbatches, options.replicas)},
       mesh_{facts().tables().mesh_of(options.replicas)},
       held_transport_{std::move(transport)},
       first_rank_{transport_.first_rank()},
@@ -63530,9 +63937,8 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan = make_asynchronous_plan(
-        device_tables<Device>,
-        batching_with(Program::batching, Program::any_replicas, options.microbatches));
+    plan = make_asynchronous_plan(device_tables<Device>,
+                                  batching_with(device_tables<Device>, options.microbatches, 1));
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }
@@ -63933,375 +64339,29 @@ struct RefusedTrainer {
 
 }  // namespace tandem::detail
 
-// ---- tandem/train/ranks/imported_table.hpp
-
-/// @file
-/// ImportedTable: rows of actions that a program brings, checked before any rank runs them.
-
-// ---- tandem/schedule/verify/sentence.hpp
-
-/// @file
-/// A Verdict as a sentence.
-
-namespace tandem {
-
-namespace detail {
-
-/// What a flaw is called; what stands in braces is a number or an action of the verdict.
-TANDEM_COLD constexpr std::string_view sentence_of(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::none:
-      return "the action table is valid";
-    case Flaw::unsound_map:
-      return "the table has {rank} rows and the map {count} devices; give as many rows as devices, "
-             "and a map whose edges lead from a lower stage to a higher one of the same copy, "
-             "those of a link from one device to one other";
-    case Flaw::uneven_copies:
-      return "{first} microbatches cannot be dealt evenly to {count} copies of the model; give a "
-             "multiple of the copies";
-    case Flaw::foreign_action:
-      return "{action} is neither a pass nor a message of weight version 0; leave reductions and "
-             "updates out of the table";
-    case Flaw::foreign_update:
-      return "{action} is neither a pass, a message nor an update of this table; leave reductions "
-             "out, exchanges where no weights are averaged, and versions of anything but passes";
-    case Flaw::unknown_stage:
-      return "{action} is of a stage that does not exist; stages are 0 to {count-1}";
-    case Flaw::wrong_device:
-      return "{action} belongs to {peer}, which has its stage";
-    case Flaw::unknown_microbatch:
-      return "{action} is of a microbatch that its stage does not have; it has {first} to {last}";
-    case Flaw::missing:
-      return "{action} is missing{before}";
-    case Flaw::doubled:
-      return "{action} stands there although it was done before";
-    case Flaw::out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must come in ascending "
-             "order";
-    case Flaw::retired_out_of_order:
-      return "{action} stands before {other}; the microbatches of a stage must be retired in "
-             "ascending order";
-    case Flaw::before_its_input:
-      return "{action} stands before {other}, which it needs";
-    case Flaw::nothing_to_send:
-      return "{action} has nothing to send: no other device needs what it names";
-    case Flaw::nothing_to_receive:
-      return "{action} has nothing to receive: no other device makes what it names";
-    case Flaw::unmatched_send:
-      return "{action} waits for a free place, but {peer} has no {other} that would make one";
-    case Flaw::unmatched_receive:
-      return "{action} waits for a message, but {peer} has no {other} that would send it";
-    case Flaw::out_of_fifo_order:
-      return "{action} is not the next message of its link, which is that of {other}; receive in "
-             "the order of the sends";
-    case Flaw::wrong_version:
-      return "{action} must read version {count} of the weights; so the schedule says";
-    case Flaw::version_to_come:
-      return "{action} reads weights that are not there yet: its stage has had {updates}";
-    case Flaw::version_gone:
-      return "{action} reads weights that are overwritten: its stage has had {updates}";
-    case Flaw::exchanged_otherwise:
-      return "{action} stands where {peer} has {other}; two devices must exchange their stages in "
-             "one order";
-    case Flaw::unsound_rules:
-      return "the buckets of rank {rank} are of stages that it does not have, or as many as "
-             "another "
-             "copy has not; give for each device the stages of its own";
-    case Flaw::foreign_tail:
-      return "{action} is no sum, update or exchange of this step; leave it out, and write sums of "
-             "all a rank has, and the update of one model, with its lowest stage";
-    case Flaw::reduced_out_of_order:
-      return "{action} stands before {other}; await a rank's buckets in ascending order";
-    case Flaw::deadlock:
-      return "{action} waits for {other}, but {peer} waits at {waiting}: a deadlock with {depth} "
-             "in flight for each link and direction";
-    case Flaw::queues_shared:
-      return "{action} waits forever, since the streams of its GPU share {queues}; "
-             "raise CUDA_DEVICE_MAX_CONNECTIONS, to 32 at most";
-  }
-  return "{action}";
-}
-
-inline std::string counted(int count, char const* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-/// What stands for @p name in a sentence.
-TANDEM_ONCE TANDEM_COLD std::string value_of(std::string_view name, Verdict const& v);
-
-}  // namespace detail
-
-/// "rank 1: 2B3 stands before 2RECV_B3, which it needs".
-TANDEM_ONCE TANDEM_COLD std::string to_string(Verdict const& v);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE std::string value_of(std::string_view name, Verdict const& v) {
-  if (name == "action" || name == "other" || name == "waiting") {
-    return to_string(name == "action" ? v.action : name == "other" ? v.other : v.waiting);
-  }
-  if (name == "before") {
-    return v.other.index >= 0 ? " before " + to_string(v.other) : "";
-  }
-  if (name == "peer") {
-    return "rank " + std::to_string(v.other_rank);
-  }
-  if (name == "updates" || name == "depth" || name == "queues") {
-    return name == "depth" ? counted(v.depth, "message")
-                           : counted(v.count, name == "queues" ? "hardware queue" : "update");
-  }
-  return std::to_string(name == "rank"      ? v.rank
-                        : name == "first"   ? v.first
-                        : name == "last"    ? v.first + v.count - 1
-                        : name == "count-1" ? v.count - 1
-                                            : v.count);
-}
-
-}  // namespace tandem::detail
-
-namespace tandem {
-
-TANDEM_ONCE std::string to_string(Verdict const& v) {
-  std::string_view rest = detail::sentence_of(v.flaw);
-  std::string sentence;
-  if (rest.substr(0, 8) == "{action}") {
-    sentence = "rank " + std::to_string(v.rank) + ": ";
-  }
-  for (auto open = rest.find('{'); open != rest.npos; open = rest.find('{')) {
-    auto const close = rest.find('}');
-    sentence.append(rest.substr(0, open));
-    sentence += detail::value_of(rest.substr(open + 1, close - open - 1), v);
-    rest.remove_prefix(close + 1);
-  }
-  return sentence.append(rest);
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// Rows with messages, and how many microbatches they are for; empty where there are none.
-struct ImportedTable {
-  ActionRows rows{};
-  int microbatches = 0;
-};
-
-namespace detail {
-
-/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
-TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
-                                                    Batching const& batching);
-
-/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
-/// step that it passes too, so that only the passes and messages are looked at.
-TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
-                                                  Batching const& batching, bool splits_backward);
-
-}  // namespace detail
-
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
-  if (rows.empty()) {
-    return {};
-  }
-  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
-    Batching const batching{.microbatches = Program::batching.microbatches};
-    if constexpr (Program::devices == 1) {
-      return detail::import_passes(rows, batching);
-    } else {
-      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
-    }
-  } else if constexpr (Program::devices == 1) {
-    return detail::import_passes(rows, Program::batching);
-  } else {
-    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
-  }
-}
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE TANDEM_COLD void check_leaves(Batching const& batching, int microbatches) {
-  if (batching.reproducible && batching.leaves == batching.microbatches &&
-      (microbatches & (microbatches - 1)) != 0) {
-    throw ContractError{
-        "TrainerOptions: .rows has " + std::to_string(microbatches) +
-        " microbatches, of which Reproducible<> makes as many leaves: take a power of two"};
-  }
-  if (batching.reproducible && batching.leaves != batching.microbatches &&
-      microbatches % batching.leaves != 0) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(microbatches) +
-                        " microbatches, which cannot be dealt to " +
-                        std::to_string(batching.leaves) + " leaves; take a multiple"};
-  }
-}
-
-TANDEM_ONCE ImportedTable import_passes(ActionRows const& rows, Batching const& batching) {
-  std::size_t const passes = rows.front().size();
-  bool fits = rows.size() == 1 && passes > 0 && passes % 2 == 0;
-  for (std::size_t i = 0; fits && i < passes; ++i) {
-    ActionKind const kind = i % 2 == 0 ? ActionKind::forward : ActionKind::backward;
-    fits = rows.front()[i] == Action{.kind = kind, .index = static_cast<int>(i / 2)};
-  }
-  if (!fits) {
-    throw ContractError{
-        "TrainerOptions: .rows of a strategy that does not cut the network is one row, 0F0 0B0 0F1 "
-        "0B1 and so on, for as many microbatches as wanted"};
-  }
-  check_leaves(batching, static_cast<int>(passes / 2));
-  return {.rows = rows, .microbatches = static_cast<int>(passes / 2)};
-}
-
-/// The gradients that stages send have one memory each, for all microbatches.
-TANDEM_ONCE TANDEM_COLD void check_sends(std::vector<Action> const& row) {
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    for (std::size_t before = 0; row[i].kind == ActionKind::send_backward && before < i; ++before) {
-      Action const pass = row[before];
-      if (pass.stage == row[i].stage && pass.index > row[i].index &&
-          (pass.kind == ActionKind::backward || pass.kind == ActionKind::input_gradient)) {
-        throw ContractError{"TrainerOptions: .rows has " + to_string(row[i]) + " behind " +
-                            to_string(pass) +
-                            ", which computes the next gradient where that one is sent from; put "
-                            "it before that"};
-      }
-    }
-  }
-}
-
-TANDEM_ONCE ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
-                                      Batching const& batching, bool splits_backward) {
-  ImportedTable table;
-  if (devices_of(rows) != map.devices) {
-    throw ContractError{"TrainerOptions: .rows has " + std::to_string(rows.size()) +
-                        " rows, but a replica of the strategy has " + std::to_string(map.devices) +
-                        " devices; give a row for each"};
-  }
-  bool lowered = false;
-  bool splits = false;
-  std::int64_t actions = 0;
-  int last = -1;
-  for (auto const& row : rows) {
-    actions += static_cast<std::int64_t>(row.size());
-    for (Action const& action : row) {
-      last = std::max(last, action.index);
-      splits = splits || action.kind == ActionKind::weight_gradient;
-      lowered = lowered || (action.kind >= ActionKind::send_forward &&
-                            action.kind <= ActionKind::receive_backward);
-    }
-  }
-  if (last >= actions) {  // each microbatch has an action or more
-    throw ContractError{"TrainerOptions: .rows has a microbatch " + std::to_string(last) +
-                        ", but only " + std::to_string(actions) +
-                        " actions; number microbatches from 0 on"};
-  }
-  table.microbatches = last + 1;
-  if (splits && !splits_backward) {
-    throw ContractError{
-        "TrainerOptions: .rows has input and weight gradients apart (I and W), which this strategy "
-        "has not compiled; take Pipeline<ZeroBubbleH1, ...>, which runs any rows"};
-  }
-  if (lowered && batching.chunks > 1) {
-    throw ContractError{
-        "TrainerOptions: .rows has messages, of whole microbatches, but the strategy has Chunks; "
-        "give its passes alone"};
-  }
-  table.rows = lowered ? rows : lower(chunked(rows, batching.chunks), map);
-  Verdict const verdict =
-      verify(table.rows, map, std::max(table.microbatches, 1), 1, batching.chunks);
-  if (!verdict) {
-    throw ContractError{"TrainerOptions: .rows cannot run: " + to_string(verdict)};
-  }
-  for (auto const& row : table.rows) {
-    check_sends(row);
-  }
-  check_leaves(batching, table.microbatches);
-  return table;
-}
-
-}  // namespace tandem::detail
-
-#endif
-
 // ---- tandem/train/ranks/make_rank_options.hpp
 
 /// @file
 /// What the ranks of a trainer are made for, from its options.
 
-// ---- tandem/train/options/replicas_by_world.hpp
-
-/// @file
-/// How many replicas a strategy has that takes as many as the program is started with.
-
 namespace tandem {
 
-namespace detail {
-
-/// @param devices  of a replica
-TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
-
-}  // namespace detail
-
-/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
-/// World::devices of each process, and one where that is not said.
-/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
-template <class Program>
-int replicas_of(World const& world) {
-  if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices * Program::slices);
-  } else {
-    return Program::batching.replicas;
-  }
-}
+/// @param table  outlives the ranks' construction
+/// @throws ContractError  the batch has fewer samples than there are microbatches
+TANDEM_ONCE TANDEM_COLD RankOptions make_rank_options(ProgramFacts const& facts,
+                                                      TrainerOptions const& options,
+                                                      ImportedTable const& table);
 
 }  // namespace tandem
 
 #if TANDEM_BODIES
 
-namespace tandem::detail {
-
-TANDEM_ONCE int replicas_there(World const& world, int devices) {
-  check_world(world);
-  expects(world.devices >= 0, "World: devices must be 0 (one of each process) or more");
-  std::int64_t const each = world.devices > 0 ? world.devices : 1;
-  std::int64_t const all = each * world.processes;
-  if (all % devices != 0) {
-    throw ContractError{"DataParallel<>: " + std::to_string(all) + " devices are there, " +
-                        std::to_string(world.processes) + " x " + std::to_string(each) +
-                        " (processes x devices of each), which are no whole replicas of " +
-                        std::to_string(devices) +
-                        "; start more or fewer processes, or say that each has more devices "
-                        "(.world.devices)"};
-  }
-  expects(all / devices <= most_replicas,
-          "DataParallel<>: the replicas must be from 1 to 1048576; start fewer processes");
-  return static_cast<int>(all / devices);
-}
-
-}  // namespace tandem::detail
-
-#endif
-
 namespace tandem {
 
-/// @param table  outlives the ranks' construction
-/// @throws ContractError  the batch has fewer samples than there are microbatches
-template <class Program>
-RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
-  int const replicas = replicas_of<Program>(options.world);
-  Batching const batching =
-      batching_with(Program::batching, Program::any_replicas, table.microbatches, replicas);
+TANDEM_ONCE RankOptions make_rank_options(ProgramFacts const& facts, TrainerOptions const& options,
+                                          ImportedTable const& table) {
+  int const replicas = facts.replicas_of(options.world);
+  Batching const batching = batching_with(facts.tables(), table.microbatches, replicas);
   check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},
@@ -64320,6 +64380,8 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
 
 }  // namespace tandem
 
+#endif
+
 // ---- tandem/train/ranks/table_for.hpp
 
 /// @file
@@ -64327,86 +64389,47 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
 
 namespace tandem {
 
-namespace detail {
-
-/// What each of @p replicas does of @p all microbatches, one after another.
-TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas);
-
-/// Of a strategy that takes any number of replicas, once that is known.
-/// @param copies  of the model in a replica
-TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies);
-
-}  // namespace detail
-
 /// Rows that were imported, or those of as many microbatches as the world leaves a replica; empty
 /// where the strategy's own stand.
-/// @throws ContractError  import_table() does; or the microbatches or leaves cannot be dealt to the
-///                        replicas
-template <class Program>
-TANDEM_COLD ImportedTable table_for(TrainerOptions const& options) {
-  ImportedTable table = import_table<Program>(options.rows);
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; or the microbatches
+///                        or leaves cannot be dealt to the replicas
+TANDEM_ONCE TANDEM_COLD ImportedTable table_for(ProgramFacts const& facts,
+                                                TrainerOptions const& options);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ImportedTable table_for(ProgramFacts const& facts, TrainerOptions const& options) {
+  DeviceTables const& tables = facts.tables();
+  bool const in_one = tables.devices == 1;
+  ImportedTable table;
+  if (!options.rows.empty()) {
+    Batching const batching = tables.any_replicas  // whose leaves are looked at below
+                                  ? Batching{.microbatches = tables.batching.microbatches}
+                                  : tables.batching;
+    table = in_one ? detail::import_passes(options.rows, batching)
+                   : facts.import_rows(options.rows, tables.map, batching, facts.splits_backward);
+  }
   expects(options.microbatches >= 0,
           "TrainerOptions: microbatches must be 0 (as the type says) or more");
-  if constexpr (Program::any_replicas) {
-    int const replicas = replicas_of<Program>(options.world);
-    if constexpr (Program::devices == 1) {
-      expects(options.microbatches == 0 || options.rows.empty(),
-              "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
-      int const all = options.microbatches > 0
-                          ? options.microbatches
-                          : detail::all_microbatches_of<typename Program::Strategy>;
-      if (options.rows.empty() && all > 0) {
-        table = detail::shared_passes(all, replicas);
-      }
-    }
-    detail::check_world_leaves(batching_with(Program::batching, true, table.microbatches, replicas),
-                               Program::map.copies);
+  if (tables.any_replicas) {
+    int const replicas = facts.replicas_of(options.world);
+    expects(!in_one || options.microbatches == 0 || options.rows.empty(),
+            "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
+    int const all = options.microbatches > 0 ? options.microbatches : facts.all_microbatches;
+    table = facts.share_table(std::move(table), tables, in_one && options.rows.empty() ? all : 0,
+                              replicas);
   }
-  expects(options.microbatches == 0 || (Program::any_replicas && Program::devices == 1),
+  expects(options.microbatches == 0 || (tables.any_replicas && in_one),
           "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "
           "give them to any other strategy in its type, as Microbatches<k> or a Pipeline's Count");
   return table;
 }
 
 }  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE ImportedTable shared_passes(int all, int replicas) {
-  if (all % replicas != 0) {
-    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
-                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
-                        " replicas; start as many as divide them, or give another number "
-                        "(TrainerOptions::microbatches)"};
-  }
-  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
-  for (int m = 0; m < table.microbatches; ++m) {
-    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
-    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
-  }
-  return table;
-}
-
-TANDEM_ONCE void check_world_leaves(Batching const& batching, int copies) {
-  bool const fit = !batching.reproducible ||
-                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
-                    leaves_fit({.microbatches = batching.microbatches / copies,
-                                .leaves = batching.leaves / copies}));
-  if (!fit) {
-    int const all =
-        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
-    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
-                        " leaves, of which each of " + std::to_string(batching.replicas) +
-                        " replicas must have a power of two that divides its microbatches, " +
-                        std::to_string(batching.microbatches) +
-                        (copies > 1 ? " in two copies of the model" : "") +
-                        "; start another number of them, or write other leaves or microbatches"};
-  }
-}
-
-}  // namespace tandem::detail
 
 #endif
 
@@ -67267,9 +67290,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
 
   TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
       TrainerOptions const& options) {
-    ImportedTable const table = table_for<ProgramType>(options);
+    ImportedTable const table = table_for(Workers::program, options);
     std::unique_ptr<typename Core::Group> workers{new Workers{
-        make_rank_options<ProgramType>(options, table), stall_limit(options), options.world}};
+        make_rank_options(Workers::program, options, table), stall_limit(options), options.world}};
     if constexpr (!in_one_process<typename Workers::TransportType>) {
       agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
     }
@@ -68026,7 +68049,7 @@ class Predictor<Net, Backend> {
   /// @throws ContractError  an option is out of range
   explicit Predictor(PredictorOptions const& options = {})
       : options_{checked(options)},
-        workers_{make_rank_options<ProgramType>(options_, {}), stall_limit(options_),
+        workers_{make_rank_options(Workers::program, options_, {}), stall_limit(options_),
                  options_.world} {}
 
   /// The same, and load(path).

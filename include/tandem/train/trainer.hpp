@@ -341,9 +341,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
 
   TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
       TrainerOptions const& options) {
-    ImportedTable const table = table_for<ProgramType>(options);
+    ImportedTable const table = table_for(Workers::program, options);
     std::unique_ptr<typename Core::Group> workers{new Workers{
-        make_rank_options<ProgramType>(options, table), stall_limit(options), options.world}};
+        make_rank_options(Workers::program, options, table), stall_limit(options), options.world}};
     if constexpr (!in_one_process<typename Workers::TransportType>) {
       agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
     }

@@ -41,11 +41,11 @@ struct RankPlan {
   std::vector<StageLife> stages{};
 };
 
-/// A strategy's batching, with the microbatches of an imported table if there are any.
-/// @param any_replicas  whether the strategy takes any number of replicas
-/// @param replicas      of the world, where it does
-TANDEM_ONCE TANDEM_COLD Batching batching_with(Batching batching, bool any_replicas,
-                                               int microbatches, int replicas = 1);
+/// The strategy's batching, with the microbatches of an imported table if there are any.
+/// @param device    any of a replica
+/// @param replicas  of the world, where the strategy takes any number
+TANDEM_ONCE TANDEM_COLD Batching batching_with(DeviceTables const& device, int microbatches,
+                                               int replicas);
 
 /// The plan of a device: its whole row, as complete() writes it, and that of an evaluation. Passes
 /// over chunks of time and their messages are numbered by their chunks.
@@ -61,9 +61,9 @@ template <class Program>
 TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
                                     int replicas = 1) {
   using Whole = typename Program::Program;
-  return make_rank_plan(
-      device_tables<Program>, imported != nullptr ? *imported : rows_of(Whole::table),
-      batching_with(Whole::batching, Whole::any_replicas, microbatches, replicas));
+  return make_rank_plan(device_tables<Program>,
+                        imported != nullptr ? *imported : rows_of(Whole::table),
+                        batching_with(device_tables<Program>, microbatches, replicas));
 }
 
 /// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
@@ -77,9 +77,9 @@ TANDEM_ONCE TANDEM_COLD RankPlan make_asynchronous_plan(DeviceTables const& devi
 
 namespace tandem {
 
-TANDEM_ONCE Batching batching_with(Batching batching, bool any_replicas, int microbatches,
-                                   int replicas) {
-  if (any_replicas) {
+TANDEM_ONCE Batching batching_with(DeviceTables const& device, int microbatches, int replicas) {
+  Batching batching = device.batching;
+  if (device.any_replicas) {
     batching.replicas = replicas;
     batching.microbatches = microbatches > 0 ? microbatches : batching.microbatches;
     batching.leaves = detail::leaves_of_replica(batching);

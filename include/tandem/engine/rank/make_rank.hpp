@@ -73,9 +73,8 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
   using Own = RankOf<Device, Backend, Loss, Communicator>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan = make_asynchronous_plan(
-        device_tables<Device>,
-        batching_with(Program::batching, Program::any_replicas, options.microbatches));
+    plan = make_asynchronous_plan(device_tables<Device>,
+                                  batching_with(device_tables<Device>, options.microbatches, 1));
   } else {
     plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
   }

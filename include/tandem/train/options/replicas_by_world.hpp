@@ -2,7 +2,8 @@
 #pragma once
 
 /// @file
-/// How many replicas a strategy has that takes as many as the program is started with.
+/// How many replicas a strategy has that takes as many as the program is started with, and what
+/// each of them does.
 
 #include <cstdint>
 #include <string>
@@ -10,28 +11,30 @@
 #include <tandem/comm/world.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
+#include <tandem/engine/prepare/device_tables.hpp>
+#include <tandem/engine/prepare/rank_plan.hpp>
+#include <tandem/schedule/table/action.hpp>
 #include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/train/ranks/imported_table.hpp>
 
 namespace tandem {
 
 namespace detail {
 
+/// As many replicas as @p world has devices for, which are World::devices of each process, and one
+/// where that is not said.
 /// @param devices  of a replica
+/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
 TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
 
-}  // namespace detail
+/// @p table, or where there are @p all microbatches (not 0) that of each replica's share of them.
+/// @param device  any of a replica
+/// @throws ContractError  the microbatches or leaves cannot be dealt to the replicas
+TANDEM_ONCE TANDEM_COLD ImportedTable share_table(ImportedTable table, DeviceTables const& device,
+                                                  int all, int replicas);
 
-/// The replicas of @p Program: those of its type, or as many as @p world has devices for, which are
-/// World::devices of each process, and one where that is not said.
-/// @throws ContractError  @p world contradicts itself, or its devices are no whole replicas
-template <class Program>
-int replicas_of(World const& world) {
-  if constexpr (Program::any_replicas) {
-    return detail::replicas_there(world, Program::devices * Program::slices);
-  } else {
-    return Program::batching.replicas;
-  }
-}
+}  // namespace detail
 
 }  // namespace tandem
 
@@ -55,6 +58,49 @@ TANDEM_ONCE int replicas_there(World const& world, int devices) {
   expects(all / devices <= most_replicas,
           "DataParallel<>: the replicas must be from 1 to 1048576; start fewer processes");
   return static_cast<int>(all / devices);
+}
+
+/// What each of @p replicas does of @p all microbatches, one after another.
+TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
+  if (all % replicas != 0) {
+    throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
+                        " microbatches, which cannot be dealt to " + std::to_string(replicas) +
+                        " replicas; start as many as divide them, or give another number "
+                        "(TrainerOptions::microbatches)"};
+  }
+  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
+  for (int m = 0; m < table.microbatches; ++m) {
+    table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
+    table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
+  }
+  return table;
+}
+
+/// @param copies  of the model in a replica
+TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
+  bool const fit = !batching.reproducible ||
+                   (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
+                    leaves_fit({.microbatches = batching.microbatches / copies,
+                                .leaves = batching.leaves / copies}));
+  if (!fit) {
+    int const all =
+        batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+                        " leaves, of which each of " + std::to_string(batching.replicas) +
+                        " replicas must have a power of two that divides its microbatches, " +
+                        std::to_string(batching.microbatches) +
+                        (copies > 1 ? " in two copies of the model" : "") +
+                        "; start another number of them, or write other leaves or microbatches"};
+  }
+}
+
+TANDEM_ONCE ImportedTable share_table(ImportedTable table, DeviceTables const& device, int all,
+                                      int replicas) {
+  if (all > 0) {
+    table = shared_passes(all, replicas);
+  }
+  check_world_leaves(batching_with(device, table.microbatches, replicas), device.map.copies);
+  return table;
 }
 
 }  // namespace tandem::detail

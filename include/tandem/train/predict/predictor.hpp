@@ -160,7 +160,7 @@ class Predictor<Net, Backend> {
   /// @throws ContractError  an option is out of range
   explicit Predictor(PredictorOptions const& options = {})
       : options_{checked(options)},
-        workers_{make_rank_options<ProgramType>(options_, {}), stall_limit(options_),
+        workers_{make_rank_options(Workers::program, options_, {}), stall_limit(options_),
                  options_.world} {}
 
   /// The same, and load(path).

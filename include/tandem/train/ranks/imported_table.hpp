@@ -30,38 +30,20 @@ struct ImportedTable {
 
 namespace detail {
 
-/// import_table() where a replica is one device: gradient accumulation, and nothing to verify.
+/// The table of such rows where a replica is one device: gradient accumulation, and nothing to
+/// verify.
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
 TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
                                                     Batching const& batching);
 
-/// import_table() where a replica has several devices. Of what verify() passes, complete() makes a
-/// step that it passes too, so that only the passes and messages are looked at.
+/// The table where a replica has several devices: rows of passes are lowered, rows with messages
+/// are taken as they are, and both are verified. Of what verify() passes, complete() makes a step
+/// that it passes too, so that only the passes and messages are looked at.
+/// @throws ContractError  likewise
 TANDEM_ONCE TANDEM_COLD ImportedTable import_rows(ActionRows const& rows, StageMapView const& map,
                                                   Batching const& batching, bool splits_backward);
 
 }  // namespace detail
-
-/// Lowers rows of passes, takes rows with messages as they are, and verifies both for the stages of
-/// @p Program.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
-template <class Program>
-TANDEM_COLD ImportedTable import_table(ActionRows const& rows) {
-  if (rows.empty()) {
-    return {};
-  }
-  if constexpr (Program::any_replicas) {  // whose leaves table_for() looks at
-    Batching const batching{.microbatches = Program::batching.microbatches};
-    if constexpr (Program::devices == 1) {
-      return detail::import_passes(rows, batching);
-    } else {
-      return detail::import_rows(rows, Program::map, batching, Program::splits_backward);
-    }
-  } else if constexpr (Program::devices == 1) {
-    return detail::import_passes(rows, Program::batching);
-  } else {
-    return detail::import_rows(rows, Program::map, Program::batching, Program::splits_backward);
-  }
-}
 
 }  // namespace tandem
 

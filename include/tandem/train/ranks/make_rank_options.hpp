@@ -4,23 +4,33 @@
 /// @file
 /// What the ranks of a trainer are made for, from its options.
 
+#include <tandem/core/config.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/engine/rank/rank_options.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/train/options/batch_check.hpp>
 #include <tandem/train/options/options.hpp>
-#include <tandem/train/options/replicas_by_world.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
+#include <tandem/train/ranks/program_facts.hpp>
 
 namespace tandem {
 
 /// @param table  outlives the ranks' construction
 /// @throws ContractError  the batch has fewer samples than there are microbatches
-template <class Program>
-RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const& table) {
-  int const replicas = replicas_of<Program>(options.world);
-  Batching const batching =
-      batching_with(Program::batching, Program::any_replicas, table.microbatches, replicas);
+TANDEM_ONCE TANDEM_COLD RankOptions make_rank_options(ProgramFacts const& facts,
+                                                      TrainerOptions const& options,
+                                                      ImportedTable const& table);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RankOptions make_rank_options(ProgramFacts const& facts, TrainerOptions const& options,
+                                          ImportedTable const& table) {
+  int const replicas = facts.replicas_of(options.world);
+  Batching const batching = batching_with(facts.tables(), table.microbatches, replicas);
   check_microbatches(options.batch, batching);
   return {.largest_microbatch = largest_microbatch(options.batch, batching),
           .device = {.threads = options.threads_per_device},
@@ -38,3 +48,5 @@ RankOptions make_rank_options(TrainerOptions const& options, ImportedTable const
 }
 
 }  // namespace tandem
+
+#endif

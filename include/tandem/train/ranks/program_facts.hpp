@@ -10,11 +10,15 @@
 #include <span>
 #include <utility>
 
+#include <tandem/comm/world.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/engine/links/rank_groups.hpp>
 #include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/train/options/replicas_by_world.hpp>
+#include <tandem/train/ranks/imported_table.hpp>
 
 namespace tandem {
 
@@ -23,9 +27,25 @@ struct ProgramFacts {
   GroupFacts groups;
   int result = 0;  ///< the part of the model that gives the network's output
   Asynchrony asynchrony{};
+  int all_microbatches = 0;      ///< of all replicas, where a program that takes any number says so
+  bool splits_backward = false;  ///< input gradients and weight gradients are compiled apart
+
+  // Null in programs that do not need them, which so do not compile them.
+  int (*replicas_there)(World const&, int devices) = nullptr;  ///< where there may be any number
+  ImportedTable (*share_table)(ImportedTable, DeviceTables const&, int all,
+                               int replicas) = nullptr;  ///< likewise
+  ImportedTable (*import_rows)(ActionRows const&, StageMapView const&, Batching const&,
+                               bool splits_backward) = nullptr;  ///< of several devices
 
   /// What of its tables all devices have alike is read in those of the first.
   [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
+
+  /// The replicas that the strategy names, or as many as @p world has devices for.
+  /// @throws ContractError  as detail::replicas_there()
+  [[nodiscard]] int replicas_of(World const& world) const {
+    return replicas_there != nullptr ? replicas_there(world, tables().devices * tables().slices)
+                                     : tables().batching.replicas;
+  }
 
   /// Whether the ranks run without a barrier between steps.
   [[nodiscard]] constexpr bool streams() const {
@@ -66,13 +86,27 @@ template <class Program>
 inline constexpr auto tables_of_devices =
     tables_of<Program>(std::make_integer_sequence<int, Program::devices>{});
 
+template <class Program>
+constexpr ProgramFacts facts_of() {
+  ProgramFacts facts{.devices = tables_of_devices<Program>,
+                     .groups = group_facts<Program>,
+                     .result = Program::partition.part[Program::network.nodes - 1],
+                     .asynchrony = Program::asynchrony,
+                     .all_microbatches = all_microbatches_of<typename Program::Strategy>,
+                     .splits_backward = Program::splits_backward};
+  if constexpr (Program::any_replicas) {
+    facts.replicas_there = replicas_there;
+    facts.share_table = share_table;
+  }
+  if constexpr (Program::devices > 1) {
+    facts.import_rows = import_rows;
+  }
+  return facts;
+}
+
 }  // namespace detail
 
 template <class Program>
-inline constexpr ProgramFacts program_facts{
-    .devices = detail::tables_of_devices<Program>,
-    .groups = group_facts<Program>,
-    .result = Program::partition.part[Program::network.nodes - 1],
-    .asynchrony = Program::asynchrony};
+inline constexpr ProgramFacts program_facts = detail::facts_of<Program>();
 
 }  // namespace tandem

@@ -289,8 +289,7 @@ WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const
                                     Meet compare)
     : group_{group},
       meet_{compare},
-      batching_{batching_with(facts().tables().batching, facts().tables().any_replicas,
-                              options.microbatches, options.replicas)},
+      batching_{batching_with(facts().tables(), options.microbatches, options.replicas)},
       mesh_{facts().tables().mesh_of(options.replicas)},
       held_transport_{std::move(transport)},
       first_rank_{transport_.first_rank()},
