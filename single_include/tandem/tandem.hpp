@@ -59472,28 +59472,13 @@ TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int tim
                                 std::span<std::int32_t const> lengths, std::int64_t samples);
 
 /// Checks a batch of the caller's own; returns the number of its samples.
+/// @param target   of a sample
+/// @param numbers  of the first input
+/// @param targets  numbers, too
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
-template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
-                int most, Batching const& batching) {
-  Shape const input = Program::network.node[0].out;
-  Shape const second = input_shape<Program>(1);
-  Shape const target = targets_shape<LossType>(Program::network.output().out);
-  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
-  auto const samples = each > 0 ? static_cast<std::int64_t>(x.size()) / each : 0;
-  Times time;
-  time.of[0] = check_sequences(input, x.size(), rows.time, rows.lengths, samples);
-  if (second.valid() || !rows.second.empty()) {
-    time.of[1] =
-        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
-  }
-  expects(static_cast<std::int64_t>(targets.size()) == samples * target.elements(time[target]),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(samples <= most,
-          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch(Program::network, static_cast<int>(samples), batching);
-  return static_cast<int>(samples);
-}
+TANDEM_ONCE int check_batch(GraphView network, Shape const& target, std::size_t numbers,
+                            std::size_t targets, Sequences const& rows, int most,
+                            Batching const& batching);
 
 /// What train() and step() throw when a loss is not finite.
 /// @param bad_sample  which one is not finite itself, or ""
@@ -59633,6 +59618,27 @@ TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int tim
             "step(x, targets, sequences): each of .lengths must be in [1, time]");
   }
   return rows;
+}
+
+TANDEM_ONCE int check_batch(GraphView network, Shape const& target, std::size_t numbers,
+                            std::size_t targets, Sequences const& rows, int most,
+                            Batching const& batching) {
+  Shape const input = network.node[0].out;
+  Shape const second = input_shape(network, 1);
+  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
+  auto const samples = each > 0 ? static_cast<std::int64_t>(numbers) / each : 0;
+  Times time;
+  time.of[0] = check_sequences(input, numbers, rows.time, rows.lengths, samples);
+  if (second.valid() || !rows.second.empty()) {
+    time.of[1] =
+        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
+  }
+  expects(static_cast<std::int64_t>(targets) == samples * target.elements(time[target]),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch(network, static_cast<int>(samples), batching);
+  return static_cast<int>(samples);
 }
 
 TANDEM_ONCE NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,
@@ -63139,21 +63145,6 @@ using DefaultMetric = std::conditional_t<
 
 namespace tandem::detail {
 
-/// Nodes that read rows of both inputs, as an attention to the source does.
-template <GraphSize Size>
-constexpr int count_attentions(Graph<Size> const& graph) {
-  int count = 0;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    bool both = false;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
-    }
-    count += both ? 1 : 0;
-  }
-  return count;
-}
-
 /// Whether a network reads a sentence and, in its second input, what is said of it so far: rows of
 /// tokens all, none of the first depends on the second, and its results are words.
 template <GraphSize Size>
@@ -63194,29 +63185,11 @@ struct Searches {
 };
 
 /// @throws ContractError  the rows of the network come in chunks of time
-template <class Program>
-void check_row_by_row() {
-  expects(
-      Program::batching.chunks == 1,
-      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
-      "weights in a Predictor, or in a Trainer of another strategy");
-}
+TANDEM_ONCE void check_row_by_row(Batching const& batching);
 
 /// @param most  samples of a step
-template <class Program>
-DecodeSizes decode_sizes(int most, Batching const& batching) {
-  constexpr auto const& graph = Program::network;
-  constexpr bool two = reads_two<Program>();
-  check_row_by_row<Program>();
-  return {.source = graph.node[0].out[0],
-          .target = graph.node[two ? 1 : 0].out[0],
-          .vocabulary = graph.output().limit,
-          .two = two,
-          .attentions = count_attentions(graph),
-          .most = most,
-          .copies = Program::map.copies,
-          .batching = batching};
-}
+/// @throws ContractError  check_row_by_row() does
+TANDEM_ONCE DecodeSizes decode_sizes(ProgramFacts const& facts, int most, Batching const& batching);
 
 /// @p call as a step's batch.
 template <class Batch>
@@ -63236,6 +63209,50 @@ Batch step_of(DecodeCall const& call) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Nodes that read rows of both inputs, as an attention to the source does.
+TANDEM_ONCE int count_attentions(GraphView graph) {
+  int count = 0;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool both = false;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
+    }
+    count += both ? 1 : 0;
+  }
+  return count;
+}
+
+TANDEM_ONCE void check_row_by_row(Batching const& batching) {
+  expects(
+      batching.chunks == 1,
+      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
+      "weights in a Predictor, or in a Trainer of another strategy");
+}
+
+TANDEM_ONCE DecodeSizes decode_sizes(ProgramFacts const& facts, int most,
+                                     Batching const& batching) {
+  GraphView const graph = facts.tables().network;
+  bool const two = facts.tables().reads_two;
+  check_row_by_row(batching);
+  return {.source = graph.node[0].out[0],
+          .target = graph.node[two ? 1 : 0].out[0],
+          .vocabulary = graph.node[graph.result].limit,
+          .two = two,
+          .attentions = count_attentions(graph),
+          .most = most,
+          .copies = facts.tables().map.copies,
+          .batching = batching};
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 // ---- tandem/train/generate.hpp
 
@@ -67208,7 +67225,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
       return {};
     } else {
       check_indices(prompt, 0, graph.node[0].limit, 0, "token");
-      detail::check_row_by_row<ProgramType>();
+      detail::check_row_by_row(this->group().batching());
       auto const other = this->stand_in(which);
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,
@@ -67242,8 +67259,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
       auto const other = this->stand_in(which);
-      auto const sizes =
-          detail::decode_sizes<ProgramType>(this->options().batch, this->group().batching());
+      auto const sizes = detail::decode_sizes(this->group().facts(), this->options().batch,
+                                              this->group().batching());
       return detail::decode(sizes, task, beam, [&](detail::DecodeCall const& rows) {
         make_in_parts(this->group(), this->options().world.processes, {rows.scores, rows.coverage},
                       [&] { this->forward(detail::step_of<StepBatchType>(rows)); });
@@ -67302,8 +67319,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
                               Sequences const& sequences) const {
     return Batches::of(x, targets, sequences,
-                       check_batch<ProgramType, LossType>(
-                           x, targets, sequences, this->options().batch, this->group().batching()));
+                       check_batch(graph, targets_shape<LossType>(output), x.size(), targets.size(),
+                                   sequences, this->options().batch, this->group().batching()));
   }
 
   // In place of a dataset that does not fit, so that one sentence is the only error.
@@ -68188,7 +68205,7 @@ class Predictor<Net, Backend> {
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
       return detail::decode(
-          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          detail::decode_sizes(workers_.facts(), options_.batch, workers_.batching()), task, beam,
           [&](detail::DecodeCall const& rows) { run(detail::step_of<Batch>(rows)); });
     }
   }

@@ -4,29 +4,17 @@
 /// @file
 /// Which networks a Decoder can write with, and what it must know of one.
 
+#include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/step/source.hpp>
 #include <tandem/graph/graph.hpp>
+#include <tandem/graph/graph_view.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/train/decode.hpp>
 #include <tandem/train/options/default_metric.hpp>
+#include <tandem/train/ranks/program_facts.hpp>
 
 namespace tandem::detail {
-
-/// Nodes that read rows of both inputs, as an attention to the source does.
-template <GraphSize Size>
-constexpr int count_attentions(Graph<Size> const& graph) {
-  int count = 0;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    bool both = false;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
-    }
-    count += both ? 1 : 0;
-  }
-  return count;
-}
 
 /// Whether a network reads a sentence and, in its second input, what is said of it so far: rows of
 /// tokens all, none of the first depends on the second, and its results are words.
@@ -68,29 +56,11 @@ struct Searches {
 };
 
 /// @throws ContractError  the rows of the network come in chunks of time
-template <class Program>
-void check_row_by_row() {
-  expects(
-      Program::batching.chunks == 1,
-      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
-      "weights in a Predictor, or in a Trainer of another strategy");
-}
+TANDEM_ONCE void check_row_by_row(Batching const& batching);
 
 /// @param most  samples of a step
-template <class Program>
-DecodeSizes decode_sizes(int most, Batching const& batching) {
-  constexpr auto const& graph = Program::network;
-  constexpr bool two = reads_two<Program>();
-  check_row_by_row<Program>();
-  return {.source = graph.node[0].out[0],
-          .target = graph.node[two ? 1 : 0].out[0],
-          .vocabulary = graph.output().limit,
-          .two = two,
-          .attentions = count_attentions(graph),
-          .most = most,
-          .copies = Program::map.copies,
-          .batching = batching};
-}
+/// @throws ContractError  check_row_by_row() does
+TANDEM_ONCE DecodeSizes decode_sizes(ProgramFacts const& facts, int most, Batching const& batching);
 
 /// @p call as a step's batch.
 template <class Batch>
@@ -110,3 +80,47 @@ Batch step_of(DecodeCall const& call) {
 }
 
 }  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+/// Nodes that read rows of both inputs, as an attention to the source does.
+TANDEM_ONCE int count_attentions(GraphView graph) {
+  int count = 0;
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    bool both = false;
+    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
+      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
+    }
+    count += both ? 1 : 0;
+  }
+  return count;
+}
+
+TANDEM_ONCE void check_row_by_row(Batching const& batching) {
+  expects(
+      batching.chunks == 1,
+      "generate(prompt), search(task): rows come in Chunks<K> of time, not one by one; load the "
+      "weights in a Predictor, or in a Trainer of another strategy");
+}
+
+TANDEM_ONCE DecodeSizes decode_sizes(ProgramFacts const& facts, int most,
+                                     Batching const& batching) {
+  GraphView const graph = facts.tables().network;
+  bool const two = facts.tables().reads_two;
+  check_row_by_row(batching);
+  return {.source = graph.node[0].out[0],
+          .target = graph.node[two ? 1 : 0].out[0],
+          .vocabulary = graph.node[graph.result].limit,
+          .two = two,
+          .attentions = count_attentions(graph),
+          .most = most,
+          .copies = facts.tables().map.copies,
+          .batching = batching};
+}
+
+}  // namespace tandem::detail
+
+#endif

@@ -259,7 +259,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
       return {};
     } else {
       check_indices(prompt, 0, graph.node[0].limit, 0, "token");
-      detail::check_row_by_row<ProgramType>();
+      detail::check_row_by_row(this->group().batching());
       auto const other = this->stand_in(which);
       return generate_tokens(
           prompt, generate_options, input[0], graph.output().limit,
@@ -293,8 +293,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
       auto const other = this->stand_in(which);
-      auto const sizes =
-          detail::decode_sizes<ProgramType>(this->options().batch, this->group().batching());
+      auto const sizes = detail::decode_sizes(this->group().facts(), this->options().batch,
+                                              this->group().batching());
       return detail::decode(sizes, task, beam, [&](detail::DecodeCall const& rows) {
         make_in_parts(this->group(), this->options().world.processes, {rows.scores, rows.coverage},
                       [&] { this->forward(detail::step_of<StepBatchType>(rows)); });
@@ -353,8 +353,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   StepBatchType checked_batch(std::span<In const> x, std::span<Target const> targets,
                               Sequences const& sequences) const {
     return Batches::of(x, targets, sequences,
-                       check_batch<ProgramType, LossType>(
-                           x, targets, sequences, this->options().batch, this->group().batching()));
+                       check_batch(graph, targets_shape<LossType>(output), x.size(), targets.size(),
+                                   sequences, this->options().batch, this->group().batching()));
   }
 
   // In place of a dataset that does not fit, so that one sentence is the only error.

@@ -134,28 +134,13 @@ TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int tim
                                 std::span<std::int32_t const> lengths, std::int64_t samples);
 
 /// Checks a batch of the caller's own; returns the number of its samples.
+/// @param target   of a sample
+/// @param numbers  of the first input
+/// @param targets  numbers, too
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
-template <class Program, class LossType, class T, class Target>
-int check_batch(std::span<T const> x, std::span<Target const> targets, Sequences const& rows,
-                int most, Batching const& batching) {
-  Shape const input = Program::network.node[0].out;
-  Shape const second = input_shape<Program>(1);
-  Shape const target = targets_shape<LossType>(Program::network.output().out);
-  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
-  auto const samples = each > 0 ? static_cast<std::int64_t>(x.size()) / each : 0;
-  Times time;
-  time.of[0] = check_sequences(input, x.size(), rows.time, rows.lengths, samples);
-  if (second.valid() || !rows.second.empty()) {
-    time.of[1] =
-        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
-  }
-  expects(static_cast<std::int64_t>(targets.size()) == samples * target.elements(time[target]),
-          "step(x, targets): x must be whole samples, with targets for each");
-  expects(samples <= most,
-          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
-  check_training_batch(Program::network, static_cast<int>(samples), batching);
-  return static_cast<int>(samples);
-}
+TANDEM_ONCE int check_batch(GraphView network, Shape const& target, std::size_t numbers,
+                            std::size_t targets, Sequences const& rows, int most,
+                            Batching const& batching);
 
 /// What train() and step() throw when a loss is not finite.
 /// @param bad_sample  which one is not finite itself, or ""
@@ -295,6 +280,27 @@ TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int tim
             "step(x, targets, sequences): each of .lengths must be in [1, time]");
   }
   return rows;
+}
+
+TANDEM_ONCE int check_batch(GraphView network, Shape const& target, std::size_t numbers,
+                            std::size_t targets, Sequences const& rows, int most,
+                            Batching const& batching) {
+  Shape const input = network.node[0].out;
+  Shape const second = input_shape(network, 1);
+  std::int64_t const each = input.elements(rows.time > 0 || !input.timed ? rows.time : input[0]);
+  auto const samples = each > 0 ? static_cast<std::int64_t>(numbers) / each : 0;
+  Times time;
+  time.of[0] = check_sequences(input, numbers, rows.time, rows.lengths, samples);
+  if (second.valid() || !rows.second.empty()) {
+    time.of[1] =
+        check_sequences(second, rows.second.size(), rows.second_time, rows.second_lengths, samples);
+  }
+  expects(static_cast<std::int64_t>(targets) == samples * target.elements(time[target]),
+          "step(x, targets): x must be whole samples, with targets for each");
+  expects(samples <= most,
+          "step(x, targets): more samples than TrainerOptions::batch, for which memory is planned");
+  check_training_batch(network, static_cast<int>(samples), batching);
+  return static_cast<int>(samples);
 }
 
 TANDEM_ONCE NonFiniteLoss non_finite_loss(std::int64_t step, int microbatch, int rank,

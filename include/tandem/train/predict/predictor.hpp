@@ -299,7 +299,7 @@ class Predictor<Net, Backend> {
         check_indices(source, 0, graph.node[0].limit, 0, "token");
       }
       return detail::decode(
-          detail::decode_sizes<ProgramType>(options_.batch, workers_.batching()), task, beam,
+          detail::decode_sizes(workers_.facts(), options_.batch, workers_.batching()), task, beam,
           [&](detail::DecodeCall const& rows) { run(detail::step_of<Batch>(rows)); });
     }
   }
