@@ -58468,12 +58468,12 @@ TANDEM_ONCE void check_can(GroupState state, WorkKind kind) {
 namespace tandem {
 
 /// The part of each batch that one of @p processes reads: what its ranks take, where they need no
-/// more of it.
-/// @param in_parts  StepBatches::in_parts
+/// more of it, and are no pipeline that keeps the batches of several steps.
+/// @param in_parts  StepFacts::in_parts
 /// @param workers   lives as long as what is made of the result
 template <class Workers>
 BatchParts parts_to_read(Workers const& workers, bool in_parts, int processes) {
-  if (!in_parts || processes == 1) {
+  if (!in_parts || workers.facts().streams() || processes == 1) {
     return {};
   }
   return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },
@@ -60371,6 +60371,167 @@ TANDEM_ONCE void RankThreads::stop() noexcept {
 /// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
 /// compiled once and not for each network and strategy.
 
+// ---- tandem/train/options/check_rates.hpp
+
+/// @file
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
+
+namespace tandem {
+
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
+
+/// @throws ContractError  a number of loss scaling is out of its range
+TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
+
+/// Rows that a step does not touch are left alone: which a dense update must do, too.
+/// @throws ContractError  it would change them
+TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
+
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
+                                    double set = -1.0);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
+  detail::check_rate(options.clip_value, "clip_value");
+  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
+      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
+                          own->type->name + " has none; leave it out"};
+    }
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(group.clip_value, "clip_value" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
+  }
+  detail::check_beta(options.average.decay, "average.decay");
+  expects(options.schedule.warm_up.steps >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
+  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
+    detail::check_rate(halvings->factor, "Halvings::factor");
+  }
+  static_cast<void>(
+      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
+}
+
+TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
+  expects(scaling.initial == 0.0 ||
+              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
+          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
+  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
+          "LossScaling: growth must be 1 or more, such as 2");
+  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
+          "LossScaling: backoff must be between 0 and 1, such as 0.5");
+  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
+}
+
+TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
+  auto const averaged = averaged_parameters(network, options.groups, options.average);
+  for (int p = 0; p < network.parameters; ++p) {
+    GraphParameter const& own = network.parameter[p];
+    if (own.frozen || !own.parameter.touched.sparse()) {
+      continue;
+    }
+    auto const refuse = [&](std::string const& why) {
+      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
+                          "' is of the rows that a step touches (RowGradient), but " + why +
+                          " changes the other rows, too; take it out, or leave RowGradient out of "
+                          "the layer"};
+    };
+    int const g = group_of(network, p, options.groups);
+    ParameterGroup const group =
+        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
+    if (group.frozen) {
+      continue;
+    }
+    double const decay = std::visit(
+        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
+        options.optimizer);
+    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
+      if (sgd->states() > 0) {
+        refuse("the momentum of Sgd");
+      }
+    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
+      if (!any->type->keeps_untouched) {
+        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
+      }
+    } else {
+      refuse(optimizer_name(options.optimizer));
+    }
+    if (decay != 0.0) {
+      refuse("weight decay");
+    }
+    if (averaged[static_cast<std::size_t>(p)]) {
+      refuse("an average of the weights, whose average.pattern it matches,");
+    }
+  }
+}
+
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
+  double const factor = options.schedule.factor(step);
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
+}
+
+}  // namespace tandem
+
+#endif
+
 // ---- tandem/train/options/replicas_by_world.hpp
 
 /// @file
@@ -60765,6 +60926,7 @@ struct ProgramFacts {
                                int replicas) = nullptr;  ///< likewise
   ImportedTable (*import_rows)(ActionRows const&, StageMapView const&, Batching const&,
                                bool splits_backward) = nullptr;  ///< of several devices
+  void (*check_row_gradients)(GraphView, TrainerOptions const&) = nullptr;
 
   /// What of its tables all devices have alike is read in those of the first.
   [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
@@ -60829,6 +60991,9 @@ constexpr ProgramFacts facts_of() {
   }
   if constexpr (Program::devices > 1) {
     facts.import_rows = import_rows;
+  }
+  if constexpr (Program::has_row_gradients) {
+    facts.check_row_gradients = check_row_gradients;
   }
   return facts;
 }
@@ -63579,190 +63744,14 @@ TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
 
 #endif
 
-// ---- tandem/train/options/check_rates.hpp
-
-/// @file
-/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
-/// finite makes every parameter so, and the loss says it a step too late.
-
 namespace tandem {
-
-/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
-///                        of its range
-TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
-
-/// @throws ContractError  a number of loss scaling is out of its range
-TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
-
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
-                                    double set = -1.0);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE void check_rates(TrainerOptions const& options) {
-  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
-  std::visit(
-      [](auto const& o) {
-        detail::check_rate(double{o.weight_decay}, "weight_decay");
-        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
-          detail::check_rate(double{o.momentum}, "momentum");
-          expects(!o.nesterov || o.momentum > 0.0F,
-                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
-                  "0, such as 0.9");
-        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
-          detail::check_beta(double{o.beta1}, "beta1");
-          detail::check_beta(double{o.beta2}, "beta2");
-          detail::check_rate(double{o.epsilon}, "epsilon");
-        }
-      },
-      options.optimizer);
-  detail::check_rate(options.clip_norm, "clip_norm");
-  detail::check_rate(options.clip_value, "clip_value");
-  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
-  for (ParameterGroup const& group : options.groups) {
-    std::string const of = " of group '" + group.pattern + "'";
-    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
-    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
-    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
-      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
-                          own->type->name + " has none; leave it out"};
-    }
-    detail::check_rate(group.clip_norm, "clip_norm" + of);
-    detail::check_rate(group.clip_value, "clip_value" + of);
-    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
-    if (group.below_axes < 0) {
-      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
-                          std::to_string(group.below_axes) +
-                          "; give 0 (of any number of axes) or more"};
-    }
-  }
-  detail::check_beta(options.average.decay, "average.decay");
-  expects(options.schedule.warm_up.steps >= 0,
-          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
-  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
-    detail::check_rate(decay->factor, "StepDecay::factor");
-  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
-    detail::check_rate(cosine->final, "Cosine::final");
-  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
-    detail::check_rate(polynomial->final, "Polynomial::final");
-  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
-    detail::check_rate(cycle->start, "OneCycle::start");
-    detail::check_rate(cycle->final, "OneCycle::final");
-  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
-    detail::check_rate(halvings->factor, "Halvings::factor");
-  }
-  static_cast<void>(
-      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
-}
-
-TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
-  expects(scaling.initial == 0.0 ||
-              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
-          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
-  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
-          "LossScaling: growth must be 1 or more, such as 2");
-  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
-          "LossScaling: backoff must be between 0 and 1, such as 0.5");
-  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
-}
-
-TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
-  double const factor = options.schedule.factor(step);
-  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
-  bool good = detail::is_rate(rate);
-  for (ParameterGroup const& group : options.groups) {
-    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
-  }
-  if (!good) {
-    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
-                        detail::shown(rate) + ", of the schedule's factor " +
-                        detail::shown(factor) +
-                        ", and for some parameters no finite number of 0 or more; nothing has "
-                        "changed: give another schedule, or a smaller learning_rate_scale"};
-  }
-  return rate;
-}
-
-}  // namespace tandem
-
-#endif
-
-namespace tandem {
-
-/// Rows that a step does not touch are left alone: which a dense update must do, too.
-/// @throws ContractError  it would change them
-TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
 
 /// @throws ContractError  an option is out of range, or there is no folder to save in
 TANDEM_ONCE void check_checkpoints(Checkpoints const& when);
 
 /// @throws ContractError  an option is out of range, or the strategy cannot do it, or a parameter
 /// group matches nothing
-template <class Program>
-TANDEM_COLD TrainerOptions checked(TrainerOptions options) {
-  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
-  expects(options.threads_per_device >= 0,
-          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
-  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
-          "TrainerOptions: loader_threads must be from 1 to 256");
-  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
-  expects(!clips || !Program::averaging.keeps_two(),
-          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
-          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(!clips || !Program::asynchrony.on(),
-          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
-          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
-          "take a synchronous schedule");
-  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
-  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
-  expects(!scales || !Program::averaging.keeps_two(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
-          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
-          "in place of Fp16, or take AverageGradients");
-  expects(!scales || !Program::asynchrony.on(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
-          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
-          "leave loss_scaling out, or take a synchronous schedule");
-  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
-  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
-          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
-  check_checkpoints(options.checkpoints);
-  check_rates(options);
-  check_groups(Program::network, options.groups);
-  check_average(Program::network, options.groups, options.average);
-  expects(!options.average.on() || !Program::averaging.keeps_two(),
-          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
-          "each of two has its own; leave average out, or take AverageGradients");
-  expects(
-      !options.average.on() || !Program::asynchrony.on(),
-      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
-      "has weights of several steps at once; leave average out, or take a synchronous schedule");
-  check_asynchrony(Program::asynchrony, options);
-  expects(!Program::post_validated || options.world.processes == 1,
-          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
-          "follows another at once: start the program as one, or leave PostValidated out");
-  expects(!Program::sharded_state || !is_by_tensor(options.optimizer),
-          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
-  expects(!Program::sharded_gradients || !Program::batching.reproducible || options.rows.empty(),
-          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
-          "another order than Reproducible<>; leave .rows out, or take ShardedState");
-  expects(Program::layer_slices == 1 || !is_by_tensor(options.optimizer),
-          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
-          "another strategy");
-  if constexpr (Program::has_row_gradients) {
-    check_row_gradients(Program::network, options);
-  }
-  return options;
-}
+TANDEM_ONCE TANDEM_COLD TrainerOptions checked(ProgramFacts const& facts, TrainerOptions options);
 
 /// The same, with what depends on the backend.
 /// @throws ContractError  the optimizer was made for another backend
@@ -63786,48 +63775,6 @@ TANDEM_ONCE TANDEM_COLD TrainerOptions with_optimizer(TrainerOptions options, Op
 
 namespace tandem {
 
-TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
-  auto const averaged = averaged_parameters(network, options.groups, options.average);
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (own.frozen || !own.parameter.touched.sparse()) {
-      continue;
-    }
-    auto const refuse = [&](std::string const& why) {
-      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
-                          "' is of the rows that a step touches (RowGradient), but " + why +
-                          " changes the other rows, too; take it out, or leave RowGradient out of "
-                          "the layer"};
-    };
-    int const g = group_of(network, p, options.groups);
-    ParameterGroup const group =
-        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
-    if (group.frozen) {
-      continue;
-    }
-    double const decay = std::visit(
-        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
-        options.optimizer);
-    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
-      if (sgd->states() > 0) {
-        refuse("the momentum of Sgd");
-      }
-    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
-      if (!any->type->keeps_untouched) {
-        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
-      }
-    } else {
-      refuse(optimizer_name(options.optimizer));
-    }
-    if (decay != 0.0) {
-      refuse("weight decay");
-    }
-    if (averaged[static_cast<std::size_t>(p)]) {
-      refuse("an average of the weights, whose average.pattern it matches,");
-    }
-  }
-}
-
 TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
   expects(when.every_steps >= 0,
           "TrainerOptions: checkpoints.every_steps must be 0 (none) or more");
@@ -63838,6 +63785,66 @@ TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
           "TrainerOptions: checkpoints say when to save, but not where; give checkpoints.folder");
   expects(!when.on() || when.folder.obey() != nullptr,
           "TrainerOptions: give checkpoints.folder a whole path, not letters one by one");
+}
+
+TANDEM_ONCE TrainerOptions checked(ProgramFacts const& facts, TrainerOptions options) {
+  DeviceTables const& tables = facts.tables();
+  bool const asynchronous = facts.asynchrony.on();
+  expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
+  expects(options.threads_per_device >= 0,
+          "TrainerOptions: threads_per_device must be 0 (shared out) or more");
+  expects(options.loader_threads >= 1 && options.loader_threads <= 256,
+          "TrainerOptions: loader_threads must be from 1 to 256");
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !tables.averaging.keeps_two(),
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(!clips || !asynchronous,
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
+  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
+  expects(!scales || !tables.averaging.keeps_two(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
+          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
+          "in place of Fp16, or take AverageGradients");
+  expects(!scales || !asynchronous,
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
+          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
+          "leave loss_scaling out, or take a synchronous schedule");
+  expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
+  expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
+          "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
+  check_checkpoints(options.checkpoints);
+  check_rates(options);
+  check_groups(tables.network, options.groups);
+  check_average(tables.network, options.groups, options.average);
+  expects(!options.average.on() || !tables.averaging.keeps_two(),
+          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
+          "each of two has its own; leave average out, or take AverageGradients");
+  expects(
+      !options.average.on() || !asynchronous,
+      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
+      "has weights of several steps at once; leave average out, or take a synchronous schedule");
+  check_asynchrony(facts.asynchrony, options);
+  expects(!tables.post_validated || options.world.processes == 1,
+          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
+          "follows another at once: start the program as one, or leave PostValidated out");
+  expects(!tables.sharded_state || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
+  expects(!tables.sharded_gradients || !tables.batching.reproducible || options.rows.empty(),
+          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
+          "another order than Reproducible<>; leave .rows out, or take ShardedState");
+  expects(tables.layer_slices == 1 || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
+          "another strategy");
+  if (facts.check_row_gradients != nullptr) {
+    facts.check_row_gradients(tables.network, options);
+  }
+  return options;
 }
 
 TANDEM_ONCE TrainerOptions with_optimizer(TrainerOptions options, Optimizer optimizer) {
@@ -64463,9 +64470,8 @@ template <class Batch>
 struct StepFacts {
   SampleShapes wanted{};
   Shape output{};
-  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
-  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
-  /// must be counted before the first backward pass.
+  /// Whether the loss is a mean over the samples, not over targets that all must be counted before
+  /// the first backward pass.
   bool in_parts = false;
   void (*check)(Batch const&, SampleNames const&) = nullptr;        ///< StepBatches::check()
   void (*check_input)(Batch const&, SampleNames const&) = nullptr;  ///< likewise
@@ -64546,8 +64552,7 @@ struct StepBatches {
   static constexpr StepFacts<Type> facts{
       .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
       .output = output,
-      .in_parts = !Program::asynchrony.on() && !Program::post_validated &&
-                  !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
+      .in_parts = !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
 }, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
    .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
 };  // namespace tandem
@@ -67096,7 +67101,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
-      : Core{Batches::facts, checked<ProgramType>(bound<Used>(std::move(options))), make_workers} {}
+      : Core{Batches::facts, checked(Workers::program, bound<Used>(std::move(options))),
+             make_workers} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.

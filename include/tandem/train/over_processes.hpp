@@ -19,12 +19,12 @@
 namespace tandem {
 
 /// The part of each batch that one of @p processes reads: what its ranks take, where they need no
-/// more of it.
-/// @param in_parts  StepBatches::in_parts
+/// more of it, and are no pipeline that keeps the batches of several steps.
+/// @param in_parts  StepFacts::in_parts
 /// @param workers   lives as long as what is made of the result
 template <class Workers>
 BatchParts parts_to_read(Workers const& workers, bool in_parts, int processes) {
-  if (!in_parts || processes == 1) {
+  if (!in_parts || workers.facts().streams() || processes == 1) {
     return {};
   }
   return {[](void const* of, int size) { return static_cast<Workers const*>(of)->part_of(size); },

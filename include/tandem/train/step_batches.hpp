@@ -25,9 +25,8 @@ template <class Batch>
 struct StepFacts {
   SampleShapes wanted{};
   Shape output{};
-  /// Whether ranks need nothing of a batch but their own samples: it is no pipeline that keeps the
-  /// batches of several steps, and the loss is a mean over the samples, not over targets that all
-  /// must be counted before the first backward pass.
+  /// Whether the loss is a mean over the samples, not over targets that all must be counted before
+  /// the first backward pass.
   bool in_parts = false;
   void (*check)(Batch const&, SampleNames const&) = nullptr;        ///< StepBatches::check()
   void (*check_input)(Batch const&, SampleNames const&) = nullptr;  ///< likewise
@@ -108,8 +107,7 @@ struct StepBatches {
   static constexpr StepFacts<Type> facts{
       .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
       .output = output,
-      .in_parts = !Program::asynchrony.on() && !Program::post_validated &&
-                  !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
+      .in_parts = !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
 }, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
    .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
 };  // namespace tandem

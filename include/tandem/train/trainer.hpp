@@ -130,7 +130,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
-      : Core{Batches::facts, checked<ProgramType>(bound<Used>(std::move(options))), make_workers} {}
+      : Core{Batches::facts, checked(Workers::program, bound<Used>(std::move(options))),
+             make_workers} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.

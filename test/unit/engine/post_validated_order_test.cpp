@@ -276,12 +276,12 @@ TEST_CASE("a stage that throws ends the training on all devices, however far ahe
 }
 
 TEST_CASE("several processes are refused: one of them says whether a step follows") {
-  using Program = Trainer<Net, Two, Host>::ProgramType;
+  ProgramFacts const& facts = Trainer<Net, Two, Host>::Workers::program;
   TrainerOptions several = options(0.0);
-  CHECK(checked<Program>(several).batch == batch);
+  CHECK(checked(facts, several).batch == batch);
   several.world.processes = 2;
   CHECK(message<ContractError>([&] {
-          checked<Program>(several);
+          checked(facts, several);
         }).starts_with("TrainerOptions: a PostValidated schedule runs in one process"));
 }
 

@@ -17,6 +17,8 @@
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
+#include <tandem/train/options/check_rates.hpp>
+#include <tandem/train/options/options.hpp>
 #include <tandem/train/options/replicas_by_world.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
 
@@ -36,6 +38,7 @@ struct ProgramFacts {
                                int replicas) = nullptr;  ///< likewise
   ImportedTable (*import_rows)(ActionRows const&, StageMapView const&, Batching const&,
                                bool splits_backward) = nullptr;  ///< of several devices
+  void (*check_row_gradients)(GraphView, TrainerOptions const&) = nullptr;
 
   /// What of its tables all devices have alike is read in those of the first.
   [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
@@ -100,6 +103,9 @@ constexpr ProgramFacts facts_of() {
   }
   if constexpr (Program::devices > 1) {
     facts.import_rows = import_rows;
+  }
+  if constexpr (Program::has_row_gradients) {
+    facts.check_row_gradients = check_row_gradients;
   }
   return facts;
 }
