@@ -39,6 +39,7 @@ enum class CutKind : std::uint8_t {
 struct StrategyValue {
   Batching batching{};
   bool any_replicas = false;  ///< DataParallel<>: `batching` is of one replica
+  int all_microbatches = 0;   ///< then, of all replicas; 0: each has those of `batching`
   CutKind cut = CutKind::whole;
   int parts = 1;                                  ///< of one copy of the model
   std::vector<int> tops{};                        ///< of `splits`: top-level layers of each part
@@ -133,6 +134,7 @@ TANDEM_COLD StrategyValue value_of() {
   using Model = typename decltype(detail::model_of<S>())::type;
   StrategyValue value{.batching = S::batching,
                       .any_replicas = detail::takes_any_replicas<S>,
+                      .all_microbatches = detail::all_microbatches_of<S>,
                       .checkpoint = S::checkpoint,
                       .averaging = detail::averaging_of<S>(),
                       .tensor = S::mesh.extent(Axis::tensor),

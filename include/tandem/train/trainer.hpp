@@ -113,6 +113,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   using Used = typename Types::Used;
   using Batches = typename Types::Batches;
   using StepBatchType = typename Batches::Type;
+
+ protected:
   using Core = TrainerCore<StepBatchType>;
 
  public:
@@ -130,8 +132,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
-      : Core{Batches::facts, checked(Workers::program, bound<Used>(std::move(options))),
-             make_workers} {}
+      : Trainer{[](TrainerOptions const& own) { return make_workers(own); },
+                checked(Workers::program, bound<Used>(std::move(options)))} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.
@@ -317,7 +319,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
   Trace trace_step(std::span<In const> x, std::span<Target const> targets,
                    Sequences const& sequences = {}) {
-    check_traceable(ProgramType::asynchrony);
+    check_traceable(this->group().facts().asynchrony);
     auto const call = this->one_call().begin("trace_step()", OneCall::trains);
     this->meet_at_some_steps(x.size());
     StepBatchType const batch = checked_batch(x, targets, sequences);
@@ -335,6 +337,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   }
 
   [[nodiscard]] Workers& workers() { return static_cast<Workers&>(this->group()); }
+
+ protected:
+  /// @param options  checked
+  TANDEM_COLD Trainer(typename Core::MakeGroup make, TrainerOptions options)
+      : Core{Batches::facts, std::move(options), make} {}
 
  private:
   static constexpr bool reads_and_writes_tokens =

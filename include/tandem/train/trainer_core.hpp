@@ -195,7 +195,7 @@ class TrainerCore {
  protected:
   using Data = DataSource<In, Target>;
   using DataBatch = Batch<In, Target>;
-  using MakeGroup = std::unique_ptr<Group> (*)(TrainerOptions const&);
+  using MakeGroup = FunctionRef<std::unique_ptr<Group>(TrainerOptions const&)>;
   using Check = void (*)(StepType const&, SampleNames const&);
   using Watch = typename EpochLoop<StepType>::Watch;
 

@@ -125,6 +125,10 @@ struct ChosenFactories<Net, Backend, std::integer_sequence<int, G...>> {
 /// @param groups  of nodes
 TANDEM_ONCE int factory_of(Node const& node, int const* group, int groups, bool several_replicas);
 
+/// @param mixed  parameters are kept a second time, rounded
+/// @throws ContractError  the backend's one rank for all strategies lacks what these tables ask for
+TANDEM_ONCE void check_chosen(DeviceTables const& tables, bool mixed);
+
 }  // namespace detail
 
 /// Not copied: what it gives refers to it.
@@ -137,6 +141,7 @@ class ChosenProgram {
   TANDEM_COLD explicit ChosenProgram(StrategyValue value)
       : tables_{graph<Net>, graph<Net>.tops, std::move(value), rewrites_of<Backend>(),
                 static_cast<int>(sizeof(typename Backend::Master))} {
+    detail::check_chosen(tables_.device(0), RankMemory<Backend>::mixed);
     for (int d = 0; d < tables_.devices(); ++d) {
       devices_.push_back(std::make_unique<OneDevice>(tables_.device(d)));
     }
@@ -179,7 +184,7 @@ class ChosenProgram {
 };
 
 /// The rank that is device @p d of its replica.
-template <class Communicator, class Net, class Backend, class Loss, class Metric, class Batch>
+template <class Batch, class Communicator, class Net, class Backend, class Loss, class Metric>
 TANDEM_COLD std::unique_ptr<RankInterface<Batch>> make_chosen_rank(
     ChosenProgram<Net, Backend, Loss, Metric> const& program, int d, RankOptions const& options,
     RankEnds<Communicator> const& ends) {
@@ -198,6 +203,15 @@ TANDEM_COLD std::unique_ptr<RankInterface<Batch>> make_chosen_rank(
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+TANDEM_ONCE void check_chosen(DeviceTables const& tables, bool mixed) {
+  expects(tables.batching.wire == WireFormat::exact,
+          "AnyStrategy: Wire<E> is of a strategy that is a type; write the strategy as a type, or "
+          "leave Wire out");
+  expects(!mixed || (tables.places.count() == 1 && !tables.post_validated),
+          "AnyStrategy: there is one copy of rounded parameters, so that no update can be taken "
+          "back and no version be kept; take a backend of one precision, or another schedule");
+}
 
 TANDEM_ONCE int factory_of(Node const& node, int const* group, int groups, bool several_replicas) {
   constexpr int forms = static_cast<int>(OpForm::count);
