@@ -1048,6 +1048,8 @@ struct Columns {
   [[nodiscard]] constexpr bool any() const { return each || in.count > 0; }
 
   static constexpr Columns alike() { return {.each = true}; }
+
+  friend constexpr bool operator==(Columns const&, Columns const&) = default;
 };
 
 /// Rows that are dealt out in runs of equal length: slice k has the k-th. Where their number is no
@@ -1223,6 +1225,8 @@ struct Neighbourhood {
 
   /// Each pixel by itself.
   static constexpr Neighbourhood alone() { return {.local = true}; }
+
+  friend constexpr bool operator==(Neighbourhood const&, Neighbourhood const&) = default;
 };
 
 /// Rows and columns around a tile, of the tiles beside it or, at the border of the image, of its
@@ -1286,6 +1290,8 @@ struct Init {
   }
   /// Mean 0 and standard deviation @p deviation.
   static constexpr Init normal(float deviation) { return {Law::normal, deviation, 1}; }
+
+  friend constexpr bool operator==(Init const&, Init const&) = default;
 };
 
 /// One parameter of a layer, named as PyTorch names it ("weight", "bias", "running_mean", …).
@@ -1297,6 +1303,8 @@ struct Parameter {
   float rate = 0.0F;  ///< of a statistic: weight of the newest step in its running average
   /// Where its gradient is GradientRows: the rows that a pass touches at most; else none.
   RowsTouched touched{};
+
+  friend constexpr bool operator==(Parameter const&, Parameter const&) = default;
 };
 
 /// What backward reads of a layer's forward pass of one sample, for whoever plans memory before
@@ -1315,6 +1323,8 @@ struct Kept {
                            std::int64_t numbers = 0, std::int64_t sums = 0, int arrays = 1) {
     return {true, input, output, scalars, numbers, sums, arrays};
   }
+
+  friend constexpr bool operator==(Kept const&, Kept const&) = default;
 };
 
 /// The parameters of a layer, in the order in which its op sees them; at most ten.
@@ -1401,6 +1411,8 @@ struct CarriedState {
   [[nodiscard]] constexpr std::int64_t bytes(std::int64_t master, std::int64_t scalar) const {
     return h_at(master) + whole(h * scalar);
   }
+
+  friend constexpr bool operator==(CarriedState const&, CarriedState const&) = default;
 
  private:
   static constexpr std::int64_t whole(std::int64_t bytes) { return (bytes + 15) / 16 * 16; }
@@ -1776,6 +1788,8 @@ struct Path {
     part[depth++] = static_cast<std::int16_t>(index);
   }
   constexpr void pop() { --depth; }
+
+  friend constexpr bool operator==(Path const&, Path const&) = default;
 };
 
 /// A node's part for rewrites: ops that compute several nodes, and values in one memory.
@@ -1797,6 +1811,8 @@ struct Fusion {
   /// The norm that computes this sum, or this dropout of a sum's first summand; forward has nothing
   /// to do then.
   int summed_by = -1;
+
+  friend constexpr bool operator==(Fusion const&, Fusion const&) = default;
 };
 
 /// How ranks can share a node, and which part of it one of them has.
@@ -1810,6 +1826,8 @@ struct Sharing {
   Neighbourhood neighbourhood{};  ///< of a layer that needs no whole images
   Extent2d tiles{};               ///< of one that is dealt out in tiles: rows and columns of these
   Halo halo{};                    ///< of an exchange: what its output has around a tile
+
+  friend constexpr bool operator==(Sharing const&, Sharing const&) = default;
 };
 
 /// A node's part for sequences: its states from step to step and between chunks of time.
@@ -1819,6 +1837,8 @@ struct SequenceNode {
   std::int64_t hands_back = 0;  ///< of gradients alone, from the last chunk to the first
   int chunks = 1;               ///< of time, of which a pass has one, see in_chunks()
   bool in_chunks = false;       ///< its op has passes over chunks of time, see takes_chunks()
+
+  friend constexpr bool operator==(SequenceNode const&, SequenceNode const&) = default;
 };
 
 /// One node: the input, one layer, the join of a Concat (concat), of a Residual (add) or of a
@@ -1886,6 +1906,8 @@ struct Node {
   [[nodiscard]] constexpr bool is_end() const {
     return kind == NodeKind::input || kind == NodeKind::send || kind == NodeKind::receive;
   }
+
+  friend constexpr bool operator==(Node const&, Node const&) = default;
 };
 
 /// Of a parameter that is dealt out: the axis along which, and its parts in whole.
@@ -1913,6 +1935,8 @@ struct GraphParameter {
 
   /// Index in the network's graph of the parameter whose values it has.
   [[nodiscard]] constexpr int owner() const { return shared >= 0 ? shared : origin; }
+
+  friend constexpr bool operator==(GraphParameter const&, GraphParameter const&) = default;
 };
 
 /// Sizes of a Graph.
@@ -2340,6 +2364,141 @@ class Branches {
 /// are GradientRows, which stand elsewhere. Frozen ones come last and have no gradient. Cost: one
 /// walk over the nodes, at compile time.
 
+// ---- tandem/core/numbered.hpp
+
+/// @file
+/// Numbered: a list whose index is an int, as the numbers of nodes, devices and passes are.
+
+namespace tandem::detail {
+
+/// A std::vector that takes an int for an index, so that no place in a program that compiles with
+/// -Wsign-conversion needs a cast of its own.
+/// @pre    of operator[]: 0 <= i < size()
+template <class T>
+class Numbered : public std::vector<T> {
+  using Base = std::vector<T>;
+
+ public:
+  using Base::Base;
+  Numbered() = default;
+  Numbered(Base list) : Base(std::move(list)) {}
+
+  using Base::operator[];
+  typename Base::reference operator[](int i) {
+    return Base::operator[](static_cast<std::size_t>(i));
+  }
+  typename Base::const_reference operator[](int i) const {
+    return Base::operator[](static_cast<std::size_t>(i));
+  }
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/graph/runtime_graph.hpp
+
+/// @file
+/// RuntimeGraph: a graph whose size is known at run time only; PerNode, PerEdge: what a walk over a
+/// graph of either kind keeps of each node or edge.
+
+namespace tandem::detail {
+
+/// A graph that a walk fills, such as a cutter's. Its members are a Graph's.
+struct RuntimeGraph {
+  int nodes = 0;
+  int edges = 0;
+  int parameters = 0;
+  Numbered<Node> node{};
+  Numbered<int> source{};
+  Numbered<int> edge_origin{};
+  Numbered<GraphParameter> parameter{};
+  int tops = 0;
+  int result = -1;
+  Fault fault = Fault::none;
+
+  RuntimeGraph() = default;
+  /// A copy, of which a walk may read.
+  explicit RuntimeGraph(GraphView view)
+      : nodes{view.nodes},
+        edges{view.edges},
+        parameters{view.parameters},
+        node(view.node, view.node + view.nodes),
+        source(view.source, view.source + view.edges),
+        edge_origin(view.edge_origin, view.edge_origin + view.edges),
+        parameter(view.parameter, view.parameter + view.parameters),
+        tops{view.nodes > 0 ? view.node[view.nodes - 1].top + 1 : 0},
+        result{view.result} {}
+
+  TANDEM_ONCE void resize(GraphSize size);
+  /// Refers to this. @p view  of any graph
+  TANDEM_ONCE [[nodiscard]] GraphView view(GraphView view) const;
+};
+
+template <class T, class G>
+struct PerNodeOf {
+  using type = T[static_cast<std::size_t>(G::nodes)];
+};
+template <class T>
+struct PerNodeOf<T, RuntimeGraph> {
+  using type = Numbered<T>;
+};
+
+/// One T for each node of a graph: an array where the compiler knows how many there are.
+template <class T, class G>
+using PerNode = typename PerNodeOf<T, G>::type;
+
+template <class T, class G>
+struct PerEdgeOf {
+  using type = T[static_cast<std::size_t>(G::edges > 0 ? G::edges : 1)];
+};
+template <class T>
+struct PerEdgeOf<T, RuntimeGraph> {
+  using type = Numbered<T>;
+};
+
+/// Likewise for each edge.
+template <class T, class G>
+using PerEdge = typename PerEdgeOf<T, G>::type;
+
+/// Makes room for so many, all T{}; an array has it.
+template <class T, std::size_t Size>
+constexpr void make_room(T (&)[Size], int) {}
+template <class T>
+void make_room(Numbered<T>& list, int nodes) {
+  list.assign(static_cast<std::size_t>(nodes), T{});
+}
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE void RuntimeGraph::resize(GraphSize size) {
+  nodes = size.nodes;
+  edges = size.edges;
+  parameters = size.parameters;
+  node.resize(static_cast<std::size_t>(size.nodes));
+  source.resize(static_cast<std::size_t>(size.edges));
+  edge_origin.resize(source.size());
+  parameter.resize(static_cast<std::size_t>(size.parameters));
+}
+
+TANDEM_ONCE GraphView RuntimeGraph::view(GraphView view) const {
+  view.nodes = nodes;
+  view.edges = edges;
+  view.parameters = parameters;
+  view.node = node.data();
+  view.source = source.data();
+  view.edge_origin = edge_origin.data();
+  view.parameter = parameter.data();
+  view.result = result;
+  return view;
+}
+
+}  // namespace tandem::detail
+
+#endif
+
 namespace tandem {
 
 /// Every parameter starts at a multiple of this many elements; the gaps stay zero.
@@ -2364,6 +2523,25 @@ struct ParameterLayout {
       {};  ///< of each of these: its index in the graph
   int row_bucket[static_cast<std::size_t>(Parameters > 0 ? Parameters : 1)] =
       {};  ///< with which bucket it is reduced
+};
+
+/// A ParameterLayout of a graph whose size is known at run time only.
+struct RuntimeLayout {
+  detail::Numbered<std::int64_t> offset{};
+  std::int64_t dense = 0;
+  std::int64_t trained = 0;
+  std::int64_t elements = 0;
+  int buckets = 0;
+  detail::Numbered<std::int64_t> bucket_begin{};
+  detail::Numbered<int> bucket_stage{};
+  detail::Numbered<std::int16_t> closes{};
+  int row_gradients = 0;
+  detail::Numbered<int> row_parameter{};
+  detail::Numbered<int> row_bucket{};
+
+  /// As lay_out_parameters().
+  TANDEM_ONCE RuntimeLayout(GraphView graph, std::int64_t element_bytes, std::int64_t first,
+                            std::int64_t rest, int shares = 1, bool in_slots = false);
 };
 
 /// Refers to a ParameterLayout of any size, which must outlive it.
@@ -2393,6 +2571,18 @@ struct LayoutView {
         row_gradients{of.row_gradients},
         row_parameter{of.row_parameter},
         row_bucket{of.row_bucket} {}
+  LayoutView(RuntimeLayout const& of)
+      : offset{of.offset.data()},
+        dense{of.dense},
+        trained{of.trained},
+        elements{of.elements},
+        buckets{of.buckets},
+        bucket_begin{of.bucket_begin.data()},
+        bucket_stage{of.bucket_stage.data()},
+        closes{of.closes.data()},
+        row_gradients{of.row_gradients},
+        row_parameter{of.row_parameter.data()},
+        row_bucket{of.row_bucket.data()} {}
 };
 
 /// Elements [begin, end) of the flat arrays.
@@ -2478,9 +2668,8 @@ struct TwinOf {
 
 /// The copies are cut alike, so they have as many buckets each, in the same order.
 /// @param parts  of the model: stage s is of part s % parts
-template <int Nodes, int Parameters>
-constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
-  TwinOf<Nodes> twins;
+/// @param twin   of each bucket, to be filled
+constexpr void find_twins(LayoutView const& layout, int parts, int* twin) {
   for (int bucket = 0; bucket < layout.buckets; ++bucket) {
     int const stage = layout.bucket_stage[bucket];
     int before = 0;  // of its stage
@@ -2492,10 +2681,15 @@ constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& l
           other == 0 || layout.bucket_stage[other - 1] != layout.bucket_stage[other];
       if (is_first && layout.bucket_stage[other] != stage &&
           layout.bucket_stage[other] % parts == stage % parts) {
-        twins.of[bucket] = other + before;
+        twin[bucket] = other + before;
       }
     }
   }
+}
+template <int Nodes, int Parameters>
+constexpr TwinOf<Nodes> twin_buckets(ParameterLayout<Nodes, Parameters> const& layout, int parts) {
+  TwinOf<Nodes> twins;
+  find_twins(layout, parts, twins.of);
   return twins;
 }
 
@@ -2597,6 +2791,26 @@ constexpr auto lay_out_parameters(Graph<Size> const& graph, std::int64_t element
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE RuntimeLayout::RuntimeLayout(GraphView graph, std::int64_t element_bytes,
+                                         std::int64_t first, std::int64_t rest, int shares,
+                                         bool in_slots) {
+  for (detail::Numbered<int>* const list : {&bucket_stage, &row_parameter, &row_bucket}) {
+    detail::make_room(*list, std::max(graph.nodes, graph.parameters));
+  }
+  detail::make_room(offset, graph.parameters);
+  detail::make_room(bucket_begin, graph.nodes + 1);
+  detail::make_room(closes, graph.nodes);
+  detail::fill_layout(*this, graph, element_bytes, first, rest, shares, in_slots);
+}
+
+}  // namespace tandem
+
+#endif
 
 namespace tandem {
 
@@ -3346,6 +3560,8 @@ struct StageEdge {
   std::int16_t from = 0;
   std::int16_t to = 0;
   std::int16_t link = 0;
+
+  friend constexpr bool operator==(StageEdge const&, StageEdge const&) = default;
 };
 
 /// The stages of one replica of a model. Every edge leads from a lower stage to a higher one.
@@ -3534,36 +3750,6 @@ constexpr bool is_sound(StageMapView const& map) {
 
 /// @file
 /// Timeline: when each action of a table begins and ends, and how long devices are idle.
-
-// ---- tandem/core/numbered.hpp
-
-/// @file
-/// Numbered: a list whose index is an int, as the numbers of nodes, devices and passes are.
-
-namespace tandem::detail {
-
-/// A std::vector that takes an int for an index, so that no place in a program that compiles with
-/// -Wsign-conversion needs a cast of its own.
-/// @pre    of operator[]: 0 <= i < size()
-template <class T>
-class Numbered : public std::vector<T> {
-  using Base = std::vector<T>;
-
- public:
-  using Base::Base;
-  Numbered() = default;
-  Numbered(Base list) : Base(std::move(list)) {}
-
-  using Base::operator[];
-  typename Base::reference operator[](int i) {
-    return Base::operator[](static_cast<std::size_t>(i));
-  }
-  typename Base::const_reference operator[](int i) const {
-    return Base::operator[](static_cast<std::size_t>(i));
-  }
-};
-
-}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -5079,6 +5265,8 @@ struct LocalStage {
   bool needs_gradient = false;  ///< some node of it does, so that it goes backward
   bool has_input = false;       ///< it reads the network's input
   bool has_result = false;      ///< it gives the network's output
+
+  friend constexpr bool operator==(LocalStage const&, LocalStage const&) = default;
 };
 
 /// The stages of a device, in the order of its graph.
@@ -5101,29 +5289,26 @@ constexpr int local_stage(std::span<LocalStage const> stages, int id) {
 }
 
 /// Whether a device has two copies of a part of the model, as the one in the middle may.
-template <int Count>
-constexpr bool has_twins(LocalStages<Count> const& stages) {
+constexpr bool has_twins(std::span<LocalStage const> stages) {
   bool has = false;
-  for (int s = 1; s < Count; ++s) {
-    has = has || stages.stage[s].part == stages.stage[s - 1].part;
+  for (std::size_t s = 1; s < stages.size(); ++s) {
+    has = has || stages[s].part == stages[s - 1].part;
   }
   return has;
 }
 
 namespace detail {
 
-template <GraphSize Size>
-constexpr int count_stages(Graph<Size> const& graph) {
+constexpr int count_stages(GraphView graph) {
   int count = 1;
-  for (int n = 1; n < Size.nodes; ++n) {
+  for (int n = 1; n < graph.nodes; ++n) {
     count += graph.node[n].stage != graph.node[n - 1].stage ? 1 : 0;
   }
   return count;
 }
 
 // Whether node n is an input, or reads one: of another stage, where two of a device do.
-template <GraphSize Size>
-constexpr bool reads_input(Graph<Size> const& graph, int n) {
+constexpr bool reads_input(GraphView graph, int n) {
   Node const& node = graph.node[n];
   bool reads = node.kind == NodeKind::input;
   for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
@@ -5132,22 +5317,26 @@ constexpr bool reads_input(Graph<Size> const& graph, int n) {
   return reads;
 }
 
-template <int Count, GraphSize Size>
-constexpr LocalStages<Count> find_stages(Graph<Size> const& graph, int parts) {
-  LocalStages<Count> stages;
+/// @param stages  new ones, count_stages() of them
+constexpr void fill_stages(GraphView graph, int parts, LocalStage* stages) {
   int next = 0;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     int const id = graph.node[n].stage;
     if (n == 0 || id != graph.node[n - 1].stage) {
-      stages.stage[next++] = {
-          .id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
+      stages[next++] = {.id = id, .first = n, .last = n, .copy = id / parts, .part = id % parts};
     }
-    LocalStage& stage = stages.stage[next - 1];
+    LocalStage& stage = stages[next - 1];
     stage.last = n + 1;
     stage.needs_gradient = stage.needs_gradient || graph.node[n].needs_gradient;
     stage.has_input = stage.has_input || reads_input(graph, n);
     stage.has_result = stage.has_result || n == graph.result;
   }
+}
+
+template <int Count>
+constexpr LocalStages<Count> find_stages(GraphView graph, int parts) {
+  LocalStages<Count> stages;
+  fill_stages(graph, parts, stages.stage);
   return stages;
 }
 
@@ -5200,30 +5389,6 @@ constexpr ChunkVerdict check_chunks(G const& graph, int chunks) {
 }
 
 namespace detail {
-
-template <class Net, int Rows, int Count, ChunkFault Why, int Node>
-struct NetworkComesInChunks {
-  static constexpr bool value = true;
-  static_assert(Why != ChunkFault::no_sequence,
-                "Chunks<K>: this network's input is no sequence, which could come in chunks of "
-                "time; leave Chunks out");
-  static_assert(Why != ChunkFault::two_inputs,
-                "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out");
-  static_assert(
-      Why != ChunkFault::layer,
-      "Chunks<K>: a layer of this network looks at rows that come later, or at all of "
-      "them, or has no passes in chunks of time: these are those of rows alone, "
-      "Embedding, Positions, RotaryPositions, Linear, LayerNorm, activations, Dropout and "
-      "Vocabulary, an Attention that is Causal, and Lstm and Gru but Bidirectional; leave "
-      "Chunks out (NetworkComesInChunks names the layer's index among the network's "
-      "nodes)");
-  static_assert(Why != ChunkFault::criterion,
-                "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be "
-                "a Vocabulary");
-  static_assert(Why != ChunkFault::rows,
-                "Chunks<K>: K must divide the network's rows, the T of its Tokens<T, V> "
-                "(NetworkComesInChunks names both)");
-};
 
 constexpr std::int64_t chunk_part(std::int64_t all, int chunks) {
   return (all + chunks - 1) / chunks;
@@ -5313,13 +5478,15 @@ inline constexpr int most_merged = 8;
 namespace detail {
 
 /// For each node, how many edges carry its output, and the node that the last of them leads to.
-template <GraphSize Size>
+template <class G>
 struct Readers {
-  int count[static_cast<std::size_t>(Size.nodes)] = {};
-  int last[static_cast<std::size_t>(Size.nodes)] = {};
+  PerNode<int, G> count{};
+  PerNode<int, G> last{};
 
-  constexpr explicit Readers(Graph<Size> const& graph) {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr explicit Readers(G const& graph) {
+    make_room(count, graph.nodes);
+    make_room(last, graph.nodes);
+    for (int n = 0; n < graph.nodes; ++n) {
       for (int e = 0; e < graph.node[n].edges; ++e) {
         int const source = graph.source[graph.node[n].first_edge + e];
         ++count[source];
@@ -5549,7 +5716,7 @@ constexpr void rewrite_in(AnyGraph& graph, AnyReaders const& readers, Rewrites r
 /// Marks each batch norm whose only reader is a ReLU, which becomes a view of its output.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
-  detail::fuse_relu_in(graph, detail::Readers<Size>{graph});
+  detail::fuse_relu_in(graph, detail::Readers{graph});
   return graph;
 }
 
@@ -5558,7 +5725,7 @@ constexpr Graph<Size> fuse_relu(Graph<Size> graph) {
 /// in the activation's, which becomes a view; else its op computes that and nothing more.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullptr) {
-  detail::fuse_linear_in(graph, detail::Readers<Size>{graph}, segment);
+  detail::fuse_linear_in(graph, detail::Readers{graph}, segment);
   return graph;
 }
 
@@ -5567,7 +5734,7 @@ constexpr Graph<Size> fuse_linear(Graph<Size> graph, int const* segment = nullpt
 /// Where one more node reads the sum, the norm's input gradient is added to what that one gave.
 template <GraphSize Size>
 constexpr Graph<Size> fuse_sum(Graph<Size> graph, int const* segment = nullptr) {
-  detail::fuse_sum_in(graph, detail::Readers<Size>{graph}, segment);
+  detail::fuse_sum_in(graph, detail::Readers{graph}, segment);
   return graph;
 }
 
@@ -5584,7 +5751,7 @@ constexpr Graph<Size> materialise_flatten(Graph<Size> graph) {
 /// running mean, gets it from the batch norm.
 template <GraphSize Size>
 constexpr Graph<Size> absorb_bias(Graph<Size> graph) {
-  detail::absorb_bias_in(graph, detail::Readers<Size>{graph});
+  detail::absorb_bias_in(graph, detail::Readers{graph});
   return graph;
 }
 
@@ -5594,7 +5761,7 @@ constexpr Graph<Size> absorb_bias(Graph<Size> graph) {
 /// @param most  convolutions that become one
 template <GraphSize Size>
 constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged) {
-  detail::merge_pointwise_in(graph, detail::Readers<Size>{graph}, most);
+  detail::merge_pointwise_in(graph, detail::Readers{graph}, most);
   return graph;
 }
 
@@ -5602,7 +5769,7 @@ constexpr Graph<Size> merge_pointwise(Graph<Size> graph, int most = most_merged)
 /// are read by nobody else and come from ops that can: batch norm, pools, and such Concats.
 template <GraphSize Size>
 constexpr Graph<Size> place_concat(Graph<Size> graph) {
-  detail::place_concat_in(graph, detail::Readers<Size>{graph});
+  detail::place_concat_in(graph, detail::Readers{graph});
   return graph;
 }
 
@@ -5610,7 +5777,7 @@ constexpr Graph<Size> place_concat(Graph<Size> graph) {
 /// @param segment  of each node: its run of nodes that is computed again; null: none is
 template <GraphSize Size>
 constexpr Graph<Size> rewrite(Graph<Size> graph, Rewrites rewrites, int const* segment = nullptr) {
-  detail::rewrite_in(graph, detail::Readers<Size>{graph}, rewrites, segment);
+  detail::rewrite_in(graph, detail::Readers{graph}, rewrites, segment);
   return graph;
 }
 
@@ -5665,111 +5832,6 @@ constexpr Rewrites rewrites_of() {
 ///   Conv2d (columns) | BatchNorm2d, activations, pools, grouped Conv2d (inside) | Conv2d (rows)
 ///
 /// All else stays whole. SpreadWishes overrule it.
-
-// ---- tandem/graph/runtime_graph.hpp
-
-/// @file
-/// RuntimeGraph: a graph whose size is known at run time only; PerNode, PerEdge: what a walk over a
-/// graph of either kind keeps of each node or edge.
-
-namespace tandem::detail {
-
-/// A graph that a walk fills, such as a cutter's. Its members are a Graph's.
-struct RuntimeGraph {
-  int nodes = 0;
-  int edges = 0;
-  int parameters = 0;
-  Numbered<Node> node{};
-  Numbered<int> source{};
-  Numbered<int> edge_origin{};
-  Numbered<GraphParameter> parameter{};
-  int tops = 0;
-  int result = -1;
-  Fault fault = Fault::none;
-
-  RuntimeGraph() = default;
-  /// A copy, of which a walk may read.
-  explicit RuntimeGraph(GraphView view)
-      : nodes{view.nodes},
-        edges{view.edges},
-        parameters{view.parameters},
-        node(view.node, view.node + view.nodes),
-        source(view.source, view.source + view.edges),
-        edge_origin(view.edge_origin, view.edge_origin + view.edges),
-        parameter(view.parameter, view.parameter + view.parameters),
-        tops{view.nodes > 0 ? view.node[view.nodes - 1].top + 1 : 0},
-        result{view.result} {}
-
-  TANDEM_ONCE void resize(GraphSize size);
-  /// Refers to this. @p view  of any graph
-  TANDEM_ONCE [[nodiscard]] GraphView view(GraphView view) const;
-};
-
-template <class T, class G>
-struct PerNodeOf {
-  using type = T[static_cast<std::size_t>(G::nodes)];
-};
-template <class T>
-struct PerNodeOf<T, RuntimeGraph> {
-  using type = Numbered<T>;
-};
-
-/// One T for each node of a graph: an array where the compiler knows how many there are.
-template <class T, class G>
-using PerNode = typename PerNodeOf<T, G>::type;
-
-template <class T, class G>
-struct PerEdgeOf {
-  using type = T[static_cast<std::size_t>(G::edges > 0 ? G::edges : 1)];
-};
-template <class T>
-struct PerEdgeOf<T, RuntimeGraph> {
-  using type = Numbered<T>;
-};
-
-/// Likewise for each edge.
-template <class T, class G>
-using PerEdge = typename PerEdgeOf<T, G>::type;
-
-/// Makes room for so many, all T{}; an array has it.
-template <class T, std::size_t Size>
-constexpr void make_room(T (&)[Size], int) {}
-template <class T>
-void make_room(Numbered<T>& list, int nodes) {
-  list.assign(static_cast<std::size_t>(nodes), T{});
-}
-
-}  // namespace tandem::detail
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
-
-TANDEM_ONCE void RuntimeGraph::resize(GraphSize size) {
-  nodes = size.nodes;
-  edges = size.edges;
-  parameters = size.parameters;
-  node.resize(static_cast<std::size_t>(size.nodes));
-  source.resize(static_cast<std::size_t>(size.edges));
-  edge_origin.resize(source.size());
-  parameter.resize(static_cast<std::size_t>(size.parameters));
-}
-
-TANDEM_ONCE GraphView RuntimeGraph::view(GraphView view) const {
-  view.nodes = nodes;
-  view.edges = edges;
-  view.parameters = parameters;
-  view.node = node.data();
-  view.source = source.data();
-  view.edge_origin = edge_origin.data();
-  view.parameter = parameter.data();
-  view.result = result;
-  return view;
-}
-
-}  // namespace tandem::detail
-
-#endif
 
 // ---- tandem/graph/spread/wishes.hpp
 
@@ -6150,13 +6212,13 @@ constexpr SpreadPlan<G> plan_spread(G const& graph, int slices,
 }
 
 /// Whether the same is dealt out where a graph is cut into these parts.
-template <GraphSize Size>
-constexpr bool keeps_pairs(Graph<Size> const& graph, int slices, SpreadWishes const& wishes,
+template <class G>
+constexpr bool keeps_pairs(G const& graph, int slices, SpreadWishes const& wishes,
                            std::int16_t const* part) {
   auto const whole = plan_spread(graph, slices, wishes);
   auto const cut = plan_spread(graph, slices, wishes, part);
   bool same = true;
-  for (int n = 0; n < Size.nodes; ++n) {
+  for (int n = 0; n < graph.nodes; ++n) {
     same = same && whole.dealt[n] == cut.dealt[n];
   }
   return same;
@@ -6170,11 +6232,10 @@ constexpr SpreadWishes decide_tables(G const& network, int slices, SpreadWishes 
 }
 
 /// The first wish whose place is none of a layer of @p network, or -1.
-template <GraphSize Size>
-constexpr int misplaced_wish(Graph<Size> const& network, SpreadWishes const& wishes) {
+constexpr int misplaced_wish(GraphView network, SpreadWishes const& wishes) {
   for (int i = 0; i < wishes.count; ++i) {
     bool found = false;
-    for (int n = 0; n < Size.nodes; ++n) {
+    for (int n = 0; n < network.nodes; ++n) {
       found = found ||
               (network.node[n].kind == NodeKind::layer && wishes.names(i, network.node[n].path));
     }
@@ -7519,16 +7580,20 @@ struct Partition {
 
 /// Consecutive top-level parts of the network: the first @p counts[0] of them, the next
 /// @p counts[1], …
+/// @param part  of each node, to be filled
+constexpr void cut_tops(GraphView graph, int const* counts, int parts, std::int16_t* part) {
+  for (int n = 0; n < graph.nodes; ++n) {
+    int own = 0;
+    for (int end = counts[0]; own < parts - 1 && graph.node[n].top >= end; end += counts[own]) {
+      ++own;
+    }
+    part[n] = static_cast<std::int16_t>(own);
+  }
+}
 template <GraphSize Size>
 constexpr Partition<Size.nodes> cut_tops(Graph<Size> const& graph, int const* counts, int parts) {
   Partition<Size.nodes> partition{.parts = parts};
-  for (int n = 0; n < Size.nodes; ++n) {
-    int part = 0;
-    for (int end = counts[0]; part < parts - 1 && graph.node[n].top >= end; end += counts[part]) {
-      ++part;
-    }
-    partition.part[n] = static_cast<std::int16_t>(part);
-  }
+  cut_tops(graph, counts, parts, partition.part);
   return partition;
 }
 
@@ -7553,64 +7618,63 @@ struct PlacedParts {
 namespace detail {
 
 /// Cuts a placed network.
-template <GraphSize Size>
 struct PlacementCutter {
-  Graph<Size> const& graph;
-  NodePlaces<Size.nodes> const& places;
-  PlacedParts<Size> parts{};
-  int reader[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] = {};  // of an edge
-  int arrival[static_cast<std::size_t>(Size.edges > 0 ? Size.edges : 1)] =
-      {};  // of an edge between devices: the first that
-           // brings the tensor to that device
-  bool leaves[static_cast<std::size_t>(Size.nodes)] =
-      {};  // the node's output is wanted on another device
+  GraphView graph;
+  std::int16_t const* places;  ///< of each node: its device
+  std::int16_t* part;          ///< of each node, to be filled, as what follows
+  std::int16_t* device;        ///< of each part: as many as nodes, at most
+  StageEdge* edge;             ///< as many as the network's, at most
+  int parts = 0;
+  int edges = 0;
+  int links = 0;
+  int* reader = nullptr;   ///< scratch: of an edge
+  int* arrival = nullptr;  ///< of an edge between devices: the first that brings the tensor there
 
-  constexpr PlacedParts<Size> cut() {
-    find_arrivals();
-    int open[static_cast<std::size_t>(Size.nodes)];  // of a device: its part at work, or -1
-    for (int& part : open) {
-      part = -1;
-    }
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr void cut() {
+    Scratch<int> reader_of{graph.edges};
+    Scratch<int> arrival_of{graph.edges};
+    Scratch<bool> leaves{graph.nodes};  // the node's output is wanted on another device
+    reader = reader_of.data();
+    arrival = arrival_of.data();
+    find_arrivals(leaves.data());
+    Scratch<int> open{graph.nodes, -1};  // of a device: its part at work, or -1
+    for (int n = 0; n < graph.nodes; ++n) {
       int const first = graph.node[n].first_edge;
       int const end = first + graph.node[n].edges;
       bool receives = false;
       for (int e = first; e < end; ++e) {
         receives = receives || (crosses(e) && arrival[e] == e);
       }
-      int& part = open[device(n)];
-      if (part < 0 || receives) {
-        part = parts.partition.parts++;
-        parts.device[part] = static_cast<std::int16_t>(device(n));
+      int& own = open[places[n]];
+      if (own < 0 || receives) {
+        own = parts++;
+        device[own] = places[n];
       }
-      parts.partition.part[n] = static_cast<std::int16_t>(part);
+      part[n] = static_cast<std::int16_t>(own);
       for (int e = first; e < end; ++e) {
         connect(e);
       }
-      part = leaves[n] ? -1 : part;
+      own = leaves[n] ? -1 : own;
     }
     number_links();
-    return parts;
   }
 
  private:
-  [[nodiscard]] constexpr int device(int node) const { return places.device[node]; }
-  [[nodiscard]] constexpr int part(int node) const { return parts.partition.part[node]; }
-  [[nodiscard]] constexpr bool is_input(int edge) const {
-    return graph.node[graph.source[edge]].kind == NodeKind::input;
+  [[nodiscard]] constexpr bool is_input(int e) const {
+    return graph.node[graph.source[e]].kind == NodeKind::input;
   }
-  [[nodiscard]] constexpr bool crosses(int edge) const {
-    return !is_input(edge) && device(graph.source[edge]) != device(reader[edge]);
+  [[nodiscard]] constexpr bool crosses(int e) const {
+    return !is_input(e) && places[graph.source[e]] != places[reader[e]];
   }
 
-  constexpr void find_arrivals() {
-    for (int n = 0; n < Size.nodes; ++n) {
+  constexpr void find_arrivals(bool* leaves) {
+    for (int n = 0; n < graph.nodes; ++n) {
       for (int e = graph.node[n].first_edge, end = e + graph.node[n].edges; e < end; ++e) {
         reader[e] = n;
         arrival[e] = e;
         leaves[graph.source[e]] = leaves[graph.source[e]] || crosses(e);
         for (int before = 0; crosses(e) && before < e && arrival[e] == e; ++before) {
-          if (graph.source[before] == graph.source[e] && device(reader[before]) == device(n)) {
+          if (graph.source[before] == graph.source[e] && places[reader[before]] == places[n]) {
             arrival[e] = before;
           }
         }
@@ -7619,29 +7683,27 @@ struct PlacementCutter {
   }
 
   // A tensor that has come before is read where it came to.
-  constexpr void connect(int edge) {
-    int const from =
-        part(crosses(edge) && arrival[edge] != edge ? reader[arrival[edge]] : graph.source[edge]);
-    int const to = part(reader[edge]);
-    bool known = from == to || is_input(edge);
-    for (int i = 0; !known && i < parts.edges; ++i) {
-      known = parts.edge[i].from == from && parts.edge[i].to == to;
+  constexpr void connect(int e) {
+    int const from = part[crosses(e) && arrival[e] != e ? reader[arrival[e]] : graph.source[e]];
+    int const to = part[reader[e]];
+    bool known = from == to || is_input(e);
+    for (int i = 0; !known && i < edges; ++i) {
+      known = edge[i].from == from && edge[i].to == to;
     }
     if (!known) {
-      int at = parts.edges++;
-      for (; at > 0 && parts.edge[at - 1].to == to && parts.edge[at - 1].from > from; --at) {
-        parts.edge[at] = parts.edge[at - 1];
+      int at = edges++;
+      for (; at > 0 && edge[at - 1].to == to && edge[at - 1].from > from; --at) {
+        edge[at] = edge[at - 1];
       }
-      parts.edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
+      edge[at] = {static_cast<std::int16_t>(from), static_cast<std::int16_t>(to), 0};
     }
   }
 
   // One an edge, so that what one stage sends waits for nothing that another sends.
   constexpr void number_links() {
-    for (int i = 0; i < parts.edges; ++i) {
-      StageEdge& own = parts.edge[i];
-      bool const between = parts.device[own.from] != parts.device[own.to];
-      own.link = between ? static_cast<std::int16_t>(parts.links++) : std::int16_t{-1};
+    for (int i = 0; i < edges; ++i) {
+      bool const between = device[edge[i].from] != device[edge[i].to];
+      edge[i].link = between ? static_cast<std::int16_t>(links++) : std::int16_t{-1};
     }
   }
 };
@@ -7652,7 +7714,17 @@ struct PlacementCutter {
 template <GraphSize Size>
 constexpr PlacedParts<Size> cut_placed(Graph<Size> const& graph,
                                        NodePlaces<Size.nodes> const& places) {
-  return detail::PlacementCutter<Size>{graph, places}.cut();
+  PlacedParts<Size> parts;
+  detail::PlacementCutter cutter{.graph = graph,
+                                 .places = places.device,
+                                 .part = parts.partition.part,
+                                 .device = parts.device,
+                                 .edge = parts.edge};
+  cutter.cut();
+  parts.partition.parts = cutter.parts;
+  parts.edges = cutter.edges;
+  parts.links = cutter.links;
+  return parts;
 }
 
 }  // namespace tandem
@@ -7909,119 +7981,370 @@ constexpr Graph<Own> device_graph(Graph<Whole> const& network,
 
 }  // namespace tandem
 
-// ---- tandem/strategy/types/layer_wishes.hpp
+// ---- tandem/strategy/rules.hpp
 
 /// @file
-/// SplitOutputs, SplitInputs, KeepWhole: options of TensorParallel that say of layers how devices
-/// share them.
+/// The rules on what goes together in a program: one list, of which come the compiler's sentences
+/// for a strategy that is a type and the errors for one that is chosen at start.
 
 namespace tandem {
 
 namespace detail {
 
-template <Wish What, LayerPlace... Layers>
-struct LayerWish {
-  static constexpr void add_to(SpreadWishes& all) { (all.add(Layers, What), ...); }
+/// What the rules ask of a network and a strategy.
+struct RuleFacts {
+  int slices = 1;        ///< ranks that share each layer
+  int layer_slices = 1;  ///< in how many a layer is computed
+  Extent2d tiles{};
+  int copies = 1;  ///< of the model in a replica
+  int microbatches = 1;
+  int chunks = 1;
+  bool asynchronous = false;
+  bool post_validated = false;
+  bool keeps_two = false;  ///< models, each with updates of its own
+  bool reproducible = false;
+  bool rounds = false;  ///< gradients on their way
+  bool any_replicas = false;
+  bool several_replicas = false;
+  bool asks_sharded_state = false;  ///< even of one replica
+  bool sharded_state = false;
+  bool sharded_gradients = false;
+  bool sequence_rows = false;
+  bool ties_cross = false;  ///< devices share a parameter
+  int widest_tie = 1;       ///< how many
+
+  // Of the network, see add_network().
+  bool row_gradients = false;
+  bool shared_row_gradients = false;
+  bool stateful = false;
+  bool synchronizes = false;
+  WishFault wish = WishFault::none;
+  int wish_index = 0;     ///< at fault
+  int shared_layers = 1;  ///< pairs, and tables of words
+  bool keeps_pairs = true;
+  int windows = 1;  ///< layers in tiles
+  ChunkVerdict chunk{};
+  int time = 0;        ///< rows of the input
+  int dealt_time = 1;  ///< rows that ranks share; 0: there are no sequences
+
+  [[nodiscard]] constexpr bool has_tiles() const { return tiles != Extent2d{}; }
+  [[nodiscard]] constexpr bool sliced() const { return layer_slices > 1 || has_tiles(); }
+  /// Whether a rank has several slices of a layer.
+  [[nodiscard]] constexpr bool has_own_slices() const { return layer_slices > slices; }
 };
 
-template <class Option>
-concept IsLayerWish = requires(SpreadWishes& all) {
-  Option::add_to(all);
-};
+constexpr bool synchronizes_statistics(GraphView graph) {
+  bool any = false;
+  for (int n = 0; n < graph.nodes; ++n) {
+    any = any || graph.node[n].synchronizes;
+  }
+  return any;
+}
 
-template <class... Options>
-concept AreLayerWishes = (IsLayerWish<Options> && ...);
+/// Whether a layer of @p graph is Stateful.
+constexpr bool carries_states(GraphView graph) {
+  bool any = false;
+  for (int n = 0; n < graph.nodes; ++n) {
+    any = any || graph.node[n].sequence.carried.any();
+  }
+  return any;
+}
 
-}  // namespace detail
+/// Trained parameters whose gradients are GradientRows.
+constexpr bool has_row_gradients(GraphView graph) {
+  bool any = false;
+  for (int p = 0; p < graph.parameters; ++p) {
+    any = any || (graph.parameter[p].parameter.touched.sparse() && !graph.parameter[p].frozen);
+  }
+  return any;
+}
 
-/// Of each of these layers a device has a slice of the outputs: of a Linear that begins a pair, or
-/// of a Vocabulary. A layer is its path as describe prints it: "4.body.0", or 4 for "4".
-template <LayerPlace... Layers>
-struct SplitOutputs : detail::LayerWish<Wish::outputs, Layers...> {};
+/// Whether some layer shares one of these.
+constexpr bool shares_row_gradients(GraphView graph) {
+  bool any = false;
+  for (int p = 0; p < graph.parameters; ++p) {
+    int const owner = graph.parameter[p].shared;
+    any = any || (owner >= 0 && !graph.parameter[p].frozen &&
+                  (graph.parameter[p].parameter.touched.sparse() ||
+                   graph.parameter[owner].parameter.touched.sparse()));
+  }
+  return any;
+}
 
-/// Likewise of the inputs: of a Linear that ends a pair, or of an Embedding, whose inputs are
-/// words.
-template <LayerPlace... Layers>
-struct SplitInputs : detail::LayerWish<Wish::inputs, Layers...> {};
+/// Whether so many devices may have @p count slices together: each has a branch of their tree.
+constexpr bool slices_fit(int count, int devices) {
+  int const own = count / devices;
+  return count % devices == 0 && (devices == 1 || (own & (own - 1)) == 0);
+}
 
-/// Of each of these layers, and of all in such a part, each device has all.
-template <LayerPlace... Layers>
-struct KeepWhole : detail::LayerWish<Wish::whole, Layers...> {};
-
-namespace detail {
-
-template <class... Options>
-constexpr SpreadWishes gather_wishes() {
-  SpreadWishes all;
-  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
-    if constexpr (IsLayerWish<Option>) {
-      Option::add_to(all);
+/// The facts with those of a network.
+/// @param network  a Graph or a RuntimeGraph
+/// @param wishes   of its layers
+/// @param part     of each node
+template <class G>
+constexpr RuleFacts add_network(RuleFacts facts, G const& network, GraphView view,
+                                SpreadWishes const& wishes, std::int16_t const* part, int stages) {
+  facts.row_gradients = has_row_gradients(view);
+  facts.shared_row_gradients = shares_row_gradients(view);
+  facts.stateful = carries_states(view);
+  facts.synchronizes = synchronizes_statistics(view);
+  facts.time = network.node[0].out[0];
+  if (network.fault != Fault::none) {
+    return facts;
+  }
+  if (facts.layer_slices > 1 && slices_fit(facts.layer_slices, facts.slices)) {
+    int const misplaced = misplaced_wish(view, wishes);
+    auto const plan = plan_spread(network, facts.layer_slices, wishes);
+    facts.wish = misplaced >= 0 ? WishFault::place : plan.fault;
+    facts.wish_index = misplaced >= 0 ? misplaced : plan.wish;
+    facts.shared_layers = plan.pairs + plan.tables;
+    if (stages > 1 && facts.wish == WishFault::none) {
+      SpreadWishes const decided = decide_tables(network, facts.layer_slices, wishes);
+      facts.keeps_pairs = keeps_pairs(network, facts.layer_slices, decided, part);
     }
+  }
+  if (facts.has_tiles()) {
+    facts.windows = plan_tiles(network, facts.tiles).windows;
+  }
+  facts.chunk = check_chunks(network, facts.chunks);
+  if (facts.sequence_rows) {
+    facts.dealt_time = time_to_deal(network, facts.slices);
+  }
+  return facts;
+}
+
+// Each rule: its name, when it is broken, two numbers to be told (the compiler prints them as
+// arguments of RuleHolds), and the sentence. The first one that is broken is said.
+#define TANDEM_STRATEGY_RULES(RULE)                                                               \
+  RULE(slices_divide, !f.has_tiles() && f.layer_slices % f.slices != 0, f.layer_slices, f.slices, \
+       "Slices<L> with TensorParallel<N>: each device has as many slices, so L must be a "        \
+       "multiple of N (RuleHolds names both)")                                                    \
+  RULE(slices_power, !f.has_tiles() && !slices_fit(f.layer_slices, f.slices), f.layer_slices,     \
+       f.slices,                                                                                  \
+       "Slices<L> with TensorParallel<N>: L / N must be a power of two, so that slices are "      \
+       "added in one order on any number of devices (RuleHolds names both)")                      \
+  RULE(ties_asynchronous, f.ties_cross&& f.asynchronous, 0, 0,                                    \
+       "Shares<W> between stages of an asynchronous pipeline: its stages update at different "    \
+       "times, so that a shared weight would be another in each; give the layer a weight of "     \
+       "its own, or take a synchronous schedule")                                                 \
+  RULE(ties_order, f.ties_cross&& f.reproducible&& f.widest_tie > 2, 0, 0,                        \
+       "Shares<W> with Reproducible<>: more than two devices hold this weight, whose gradients "  \
+       "would be added in an order that their number changes; cut the network so that at most "   \
+       "two do")                                                                                  \
+  RULE(rows_shared, f.row_gradients&& f.shared_row_gradients, 0, 0,                               \
+       "Shares<W> with RowGradient: the weight that both layers share has one gradient, and "     \
+       "the other layer's is dense; leave RowGradient out")                                       \
+  RULE(rows_asynchronous, f.row_gradients&& f.asynchronous, 0, 0,                                 \
+       "RowGradient in an asynchronous pipeline: its stages keep several versions of all "        \
+       "weights; leave RowGradient out, or take a synchronous schedule")                          \
+  RULE(rows_two_copies, f.row_gradients&& f.copies > 1, 0, 0,                                     \
+       "RowGradient where each device has parts of two copies of the model (Chimera, DualPipe, "  \
+       "CrossModelParallel): whole arrays of gradients or weights are added there; leave "        \
+       "RowGradient out, or take another schedule")                                               \
+  RULE(state_any_replicas, f.asks_sharded_state&& f.any_replicas, 0, 0,                           \
+       "DataParallel<by_world, ShardedState>: the compiler deals the optimizer's states, so "     \
+       "write how many replicas there are, DataParallel<N, ShardedState>")                        \
+  RULE(state_rows, f.sharded_state&& f.row_gradients, 0, 0,                                       \
+       "ShardedState with RowGradient: a step changes the states of some rows only, wherever "    \
+       "they are; leave RowGradient or ShardedState out")                                         \
+  RULE(state_two_copies, f.sharded_state&& f.copies > 1, 0, 0,                                    \
+       "ShardedState where a replica has two copies of the model (Chimera, DualPipe, "            \
+       "CrossModelParallel): a device may have both of a part; leave ShardedState out, or take "  \
+       "another schedule")                                                                        \
+  RULE(gradients_rounded, f.sharded_gradients&& f.rounds, 0, 0,                                   \
+       "ShardedGradients with Wire<E>: rounded gradients would take the memory that it spares; "  \
+       "leave Wire out, or take ShardedState")                                                    \
+  RULE(gradients_reordered, f.sharded_gradients&& f.reproducible&& f.microbatches > 1, 0, 0,      \
+       "ShardedGradients with Reproducible<> and several microbatches a replica: each is added "  \
+       "up over the replicas before the next, where Reproducible<> adds those of a replica "      \
+       "first; take one microbatch a replica, or ShardedState")                                   \
+  RULE(states_asynchronous, f.stateful&& f.asynchronous, 0, 0,                                    \
+       "Stateful in an asynchronous pipeline: its stages are at different steps, so that there "  \
+       "is no moment between two of them at which a state could be kept or begin anew; take a "   \
+       "synchronous schedule, such as OneFOneB")                                                  \
+  RULE(wish_place, f.wish == WishFault::place, f.wish_index, f.layer_slices,                      \
+       "TensorParallel<N, SplitOutputs<...>, SplitInputs<...>, KeepWhole<...>>: no layer "        \
+       "stands where one of these says; write its path as describe prints it, \"4.body.0\" or "   \
+       "4 (RuleHolds names which of the layers, from 0)")                                         \
+  RULE(wish_outputs, f.wish == WishFault::outputs, f.wish_index, f.layer_slices,                  \
+       "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt out: "    \
+       "they can of a Vocabulary over all words, and of a Linear of which another one on the "    \
+       "same device reads, through layers that need no whole rows, as many columns, or heads, "   \
+       "as N divides (RuleHolds names which of the layers)")                                      \
+  RULE(wish_inputs, f.wish == WishFault::inputs, f.wish_index, f.layer_slices,                    \
+       "TensorParallel<N, SplitInputs<...>>: the inputs of this layer cannot be dealt out: "      \
+       "they can of an Embedding, and of a Linear that reads, on the same device and through "    \
+       "layers that need no whole rows, what another one gives, as many columns, or heads, as "   \
+       "N divides (RuleHolds names which of the layers)")                                         \
+  RULE(wish_tied, f.wish == WishFault::tied, f.wish_index, f.layer_slices,                        \
+       "TensorParallel<N, KeepWhole<...>>: layers that share a table of words have it whole or "  \
+       "have slices of it together; name all of them, or one (RuleHolds names which of the "      \
+       "layers)")                                                                                 \
+  RULE(no_pairs, f.layer_slices > 1 && f.shared_layers == 0, f.layer_slices, f.slices,            \
+       "TensorParallel<N>: this network has nothing that N devices could share: no Linear or "    \
+       "Conv2d whose output goes to another one through layers alone that need no whole rows "    \
+       "(Attention, activations, Dropout, BatchNorm2d, pools), with a number of columns, "        \
+       "channels or heads that N (or L of Slices<L>) divides, and no large table of words; "      \
+       "take DataParallel, another N or L, or SplitInputs or SplitOutputs for a smaller table "   \
+       "(RuleHolds names the network and it)")                                                    \
+  RULE(no_tiles, f.has_tiles() && f.windows == 0, f.tiles.height, f.tiles.width,                  \
+       "SpatialParallel<H, W>: this network has nothing that could be computed tile by tile: "    \
+       "no Conv2d or pool of images whose rows H divides and whose columns W does, before and "   \
+       "behind it, with as many of both as its stride makes of them; take another H and W, or "   \
+       "DataParallel (RuleHolds names the network, H and W)")                                     \
+  RULE(pairs_cut, f.reproducible && !f.keeps_pairs, 0, 0,                                         \
+       "Reproducible with Slices<L> or TensorParallel<N>: a part of the model ends between two "  \
+       "Linears that are dealt out together where it is whole, so that the bits would depend "    \
+       "on the cut; cut in front of the first of them, or behind the second")                     \
+  RULE(sliced_rows, f.sliced() && f.row_gradients, 0, 0,                                          \
+       "RowGradient with TensorParallel, or Slices: each device would gather the rows of all; "   \
+       "leave RowGradient out")                                                                   \
+  RULE(sliced_states, f.sliced() && f.stateful, 0, 0,                                             \
+       "Stateful with TensorParallel, or Slices: the devices that share a layer would each "      \
+       "keep the states of all samples; leave Stateful out, or take DataParallel")                \
+  RULE(slices_asynchronous, f.has_own_slices() && f.asynchronous, 0, 0,                           \
+       "Slices<L> in an asynchronous pipeline: its bits are its own anyway; leave Slices out")    \
+  RULE(slices_two_models, f.has_own_slices() && f.keeps_two, 0, 0,                                \
+       "Slices<L> with an averaging rule that keeps two models: leave Slices out, or average "    \
+       "gradients")                                                                               \
+  RULE(chunks_reproducible, f.chunks > 1 && f.reproducible, 0, 0,                                 \
+       "Chunks<K> with Reproducible<>: gradients are added chunk by chunk, so that their bits "   \
+       "depend on K; leave one of both out")                                                      \
+  RULE(chunks_slices, f.chunks > 1 && f.has_own_slices(), 0, 0,                                   \
+       "Chunks<K> with Slices<L>: gradients are added chunk by chunk, so that their bits "        \
+       "depend on K; leave one of both out")                                                      \
+  RULE(chunks_rows, f.chunks > 1 && f.sequence_rows, 0, 0,                                        \
+       "Chunks<K> with SequenceRows: both deal out the rows of time; leave one of both out")      \
+  RULE(chunks_gradients, f.chunks > 1 && f.sharded_gradients, 0, 0,                               \
+       "Chunks<K> with ShardedGradients or ShardedParameters: a replica has room for the "        \
+       "gradients of two buckets, but those of all are added up chunk by chunk; take "            \
+       "ShardedState")                                                                            \
+  RULE(chunks_no_sequence, f.chunk.fault == ChunkFault::no_sequence, 0, 0,                        \
+       "Chunks<K>: this network's input is no sequence, which could come in chunks of time; "     \
+       "leave Chunks out")                                                                        \
+  RULE(chunks_two_inputs, f.chunk.fault == ChunkFault::two_inputs, 0, 0,                          \
+       "Chunks<K>: a network on Inputs<A, B> has two times; leave Chunks out")                    \
+  RULE(chunks_layer, f.chunk.fault == ChunkFault::layer, f.chunk.node, f.chunks,                  \
+       "Chunks<K>: a layer of this network looks at rows that come later, or at all of them, "    \
+       "or has no passes in chunks of time: these are those of rows alone, Embedding, "           \
+       "Positions, RotaryPositions, Linear, LayerNorm, activations, Dropout and Vocabulary, an "  \
+       "Attention that is Causal, and Lstm and Gru but Bidirectional; leave Chunks out "          \
+       "(RuleHolds names the layer's index among the network's nodes)")                           \
+  RULE(chunks_criterion, f.chunk.fault == ChunkFault::criterion, 0, 0,                            \
+       "Chunks<K>: the loss must be a sum over rows, so the network's last layer must be a "      \
+       "Vocabulary")                                                                              \
+  RULE(chunks_divide, f.chunk.fault == ChunkFault::rows, f.time, f.chunks,                        \
+       "Chunks<K>: K must divide the network's rows, the T of its Tokens<T, V> (RuleHolds "       \
+       "names both)")                                                                             \
+  RULE(sequence_rows_sharded, f.sequence_rows&& f.sharded_gradients, 0, 0,                        \
+       "SequenceRows with ShardedGradients or ShardedParameters: gradients of a device's rows "   \
+       "are added up whole, where a replica has a part of each bucket alone; take "               \
+       "ShardedState, or leave SequenceRows out")                                                 \
+  RULE(sequence_rows_none, f.sequence_rows&& f.dealt_time == 0, 0, 0,                             \
+       "SequenceRows: this network has no sequences, whose rows of time could be dealt out; "     \
+       "leave it out")                                                                            \
+  RULE(sequence_rows_divide, f.sequence_rows&& f.dealt_time % f.slices != 0, f.dealt_time,        \
+       f.slices,                                                                                  \
+       "SequenceRows: the rows of this network's sequences are no multiple of TensorParallel's "  \
+       "N; take an N that divides them, or leave SequenceRows out (RuleHolds names the "          \
+       "network, the rows and N)")                                                                \
+  RULE(sequence_rows_order, f.sequence_rows && (f.reproducible || f.has_own_slices()), 0, 0,      \
+       "SequenceRows with Reproducible<>, or with several slices a device: gradients of what "    \
+       "stands between are sums of each device's rows, whose bits depend on how many there "      \
+       "are; leave one of both out")                                                              \
+  RULE(ahead_state, f.post_validated&& f.sharded_state, 0, 0,                                     \
+       "PostValidated<Schedule> with ShardedState: parameters are gathered from all replicas "    \
+       "behind an update, which may have to be taken back; leave one of both out")                \
+  RULE(ahead_sliced, f.post_validated&& f.sliced(), 0, 0,                                         \
+       "PostValidated<Schedule> with TensorParallel, SpatialParallel or Slices: leave one of "    \
+       "both out")                                                                                \
+  RULE(ahead_states, f.post_validated&& f.stateful, 0, 0,                                         \
+       "PostValidated<Schedule> with Stateful layers: their states would have to be taken back "  \
+       "with an update; leave one of both out")                                                   \
+  RULE(ahead_rows, f.post_validated&& f.row_gradients, 0, 0,                                      \
+       "PostValidated<Schedule> with RowGradient: an update that is taken back would need the "   \
+       "rows again, which the next step has overwritten; leave one of both out")                  \
+  RULE(ahead_chunks, f.post_validated&& f.chunks > 1, 0, 0,                                       \
+       "Pipeline<PostValidated<Schedule>, Count, Chunks<K>, ...>: leave one of both out")         \
+  RULE(ahead_any_replicas, f.post_validated&& f.any_replicas, 0, 0,                               \
+       "PostValidated<Schedule> in DataParallel<>: it runs in one process, whose replicas are "   \
+       "known; name their number, DataParallel<N>")                                               \
+  RULE(statistics_reproducible, f.synchronizes&& f.reproducible, 0, 0,                            \
+       "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, whose "   \
+       "bits depend on how many there are; use BatchNorm2d, or leave out Reproducible<>")         \
+  RULE(statistics_copies, f.synchronizes&& f.several_replicas&& f.copies > 1, 0, 0,               \
+       "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "       \
+       "time, so that they never meet; use another schedule, or BatchNorm2d")
+
+enum class Rule : std::uint8_t {
+#define TANDEM_RULE(name, broken, first, second, sentence) name,
+  TANDEM_STRATEGY_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
+      none
+};
+
+struct BrokenRule {
+  Rule rule = Rule::none;
+  int first = 0;
+  int second = 0;
+};
+
+/// The first rule that is broken.
+constexpr BrokenRule broken_rule(RuleFacts const& f) {
+#define TANDEM_RULE(name, broken, first, second, sentence) \
+  if (broken) {                                            \
+    return {Rule::name, first, second};                    \
+  }
+  TANDEM_STRATEGY_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
+  return {};
+}
+
+/// @param rule  not `none`
+constexpr char const* sentence_of(Rule rule) {
+  constexpr char const* sentences[] = {
+#define TANDEM_RULE(name, broken, first, second, sentence) sentence,
+      TANDEM_STRATEGY_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
   };
-  (take(static_cast<Options const*>(nullptr)), ...);
-  return all;
+  return sentences[static_cast<int>(rule)];
 }
 
-/// Of a strategy; most have none.
-template <class S>
-constexpr SpreadWishes wishes_of() {
-  if constexpr (requires { S::wishes; }) {
-    return S::wishes;
-  } else {
-    return SpreadWishes{};
-  }
-}
+/// What is said at run time: the sentence, and the numbers that it speaks of.
+TANDEM_ONCE std::string sentence_of(BrokenRule const& broken);
 
-/// What the ranks of a program share.
-struct SharedLayers {
-  int count = 0;  ///< pairs, and tables of words
-  WishFault fault = WishFault::none;
-  int wish = 0;  ///< at fault
-};
-
-/// Of a network where @p places, or of a part of it.
-template <GraphSize Size>
-constexpr SharedLayers shared_layers(Graph<Size> const& graph, int slices,
-                                     SpreadWishes const& wishes, bool places) {
-  if (slices == 1 || graph.fault != Fault::none) {
-    return {.count = 1};
-  }
-  int const misplaced = places ? misplaced_wish(graph, wishes) : -1;
-  if (misplaced >= 0) {
-    return {1, WishFault::place, misplaced};
-  }
-  auto const plan = plan_spread(graph, slices, wishes);
-  return {plan.pairs + plan.tables, plan.fault, plan.wish};
-}
-
-/// @tparam Which  of the layers that the options name, from 0
-template <WishFault Why, int Which>
-struct WishesAreSound {
+/// The sentence of a rule that is broken where the strategy is a type.
+template <Rule Broken, class Net, int First, int Second>
+struct RuleHolds {
   static constexpr bool value = true;
-  static_assert(Why != WishFault::place,
-                "TensorParallel<N, SplitOutputs<...>, SplitInputs<...>, KeepWhole<...>>: no layer "
-                "stands where one of these says; write its path as describe prints it, "
-                "\"4.body.0\" or 4 (WishesAreSound names which of the layers, from 0)");
-  static_assert(
-      Why != WishFault::outputs,
-      "TensorParallel<N, SplitOutputs<...>>: the outputs of this layer cannot be dealt "
-      "out: they can of a Vocabulary over all words, and of a Linear of which another one on the "
-      "same device reads, through layers that need no whole rows, as many columns, or heads, as N "
-      "divides (WishesAreSound names which of the layers)");
-  static_assert(Why != WishFault::inputs,
-                "TensorParallel<N, SplitInputs<...>>: the inputs of this layer cannot be dealt "
-                "out: they can of an Embedding, and of a Linear that reads, on the same device and "
-                "through layers that need no whole rows, what another one gives, as many columns, "
-                "or heads, as N divides (WishesAreSound names which of the layers)");
-  static_assert(Why != WishFault::tied,
-                "TensorParallel<N, KeepWhole<...>>: layers that share a table of words have it "
-                "whole or have slices of it together; name all of them, or one "
-                "(WishesAreSound names which of the layers)");
+#define TANDEM_RULE(name, broken, first, second, sentence) \
+  static_assert(Broken != Rule::name, sentence);
+  TANDEM_STRATEGY_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
 };
+
+#undef TANDEM_STRATEGY_RULES
 
 }  // namespace detail
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
+
+TANDEM_ONCE std::string sentence_of(BrokenRule const& broken) {
+  std::string text = sentence_of(broken.rule);
+  if (std::size_t const at = text.rfind(" (RuleHolds"); at != std::string::npos) {
+    text.resize(at);
+    text += " (" + std::to_string(broken.first) + ", " + std::to_string(broken.second) + ")";
+  }
+  return text;
+}
+
+}  // namespace tandem::detail
+
+#endif
 
 namespace tandem {
 
@@ -8075,9 +8398,11 @@ struct SpreadGraph : PassGraph<Program, D> {};
 template <class Program, int D, bool DealsRows>
 struct DealtGraph {
   static constexpr auto const& whole = PassGraph<Program, D>::graph;
-  static constexpr SharedLayers shared =
-      shared_layers(whole, Program::layer_slices, Program::wishes, false);
-  static_assert(Program::map.stages == 1 || WishesAreSound<shared.fault, shared.wish>::value);
+  static constexpr auto plan = plan_spread(whole, Program::layer_slices, Program::wishes);
+  static constexpr BrokenRule broken = broken_rule(
+      {.wish = Program::map.stages == 1 ? WishFault::none : plan.fault, .wish_index = plan.wish});
+  static_assert(
+      RuleHolds<broken.rule, typename Program::Network, broken.first, broken.second>::value);
   static constexpr GraphSize size = spread_size(whole, Program::dealing);
   static constexpr auto graph = spread<size>(whole, Program::dealing);
 };
@@ -8161,7 +8486,7 @@ struct DeviceProgram {
       sharded_gradients ? state_elements + 2 * gradient_slot : layout.dense;
   /// Whether it has both copies of its part of the model, as a device in the middle may; then each
   /// bucket has a twin.
-  static constexpr bool has_twins = tandem::has_twins(stages);
+  static constexpr bool has_twins = tandem::has_twins(stages.stage);
   static constexpr auto twin_buckets = tandem::twin_buckets(layout, Program::map.parts());
   static constexpr bool several_replicas = Program::several_replicas;
   /// Gradients are summed over the replicas, and over the model's copies unless each has updates of
@@ -8236,16 +8561,16 @@ struct DeviceTables {
   int slices;
   int layer_slices;
   int state_shares;
-  int gradient_copies;
-  std::int64_t state_elements;
-  std::int64_t gradient_slot;
-  std::int64_t parameter_slot;
-  std::int64_t parameter_elements;
-  std::int64_t weight_elements;
-  std::int64_t gradient_elements;
-  bool any_replicas;
-  bool several_replicas;
-  bool sums_gradients;
+  int gradient_copies = 0;
+  std::int64_t state_elements = 0;
+  std::int64_t gradient_slot = 0;
+  std::int64_t parameter_slot = 0;
+  std::int64_t parameter_elements = 0;
+  std::int64_t weight_elements = 0;
+  std::int64_t gradient_elements = 0;
+  bool any_replicas = false;
+  bool several_replicas = false;
+  bool sums_gradients = false;
   bool sharded_state;
   bool sharded_gradients;
   bool sharded_parameters;
@@ -8256,11 +8581,11 @@ struct DeviceTables {
   bool post_validated;  ///< ranks go on before an update is known to be right
   bool recomputes;      ///< segments of nodes
   bool ties_cross;      ///< devices share a parameter
-  bool has_input;       ///< of the network
+  bool has_input = false;       ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
-  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&);
+  RowOrder (*order)(ActionRows const&, StageMapView const&, StepRules const&) = nullptr;
 
   [[nodiscard]] constexpr Mesh mesh_of(int replicas) const {
     return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;
@@ -15104,54 +15429,67 @@ struct Ties {
   }
 };
 
+namespace detail {
+
+/// Whether parameter @p p is its own, and other layers share it.
+constexpr bool is_tied(GraphView graph, int p) {
+  int holders = 0;
+  for (int q = p; q < graph.parameters; ++q) {
+    holders += graph.parameter[q].owner() == p ? 1 : 0;
+  }
+  return holders > 1;
+}
+
+}  // namespace detail
+
 /// Ties of a network.
-template <GraphSize Size>
-constexpr int count_ties(Graph<Size> const& graph) {
+constexpr int count_ties(GraphView graph) {
   int count = 0;
-  for (int p = 0; p < Size.parameters; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    count += holders > 1 ? 1 : 0;
+  for (int p = 0; p < graph.parameters; ++p) {
+    count += detail::is_tied(graph, p) ? 1 : 0;
   }
   return count;
 }
 
-template <int Count, GraphSize Size, class Partition, class Map>
-constexpr Ties<Count> find_ties(Graph<Size> const& graph, Partition const& partition,
-                                Map const& map) {
-  Ties<Count> ties{.copies = map.copies};
-  StageMapView const view = map;
-  int count = 0;
-  for (int p = 0; p < Size.parameters && count < Count; ++p) {
-    int holders = 0;
-    for (int q = p; q < Size.parameters; ++q) {
-      holders += graph.parameter[q].owner() == p ? 1 : 0;
-    }
-    if (holders < 2) {
+namespace detail {
+
+/// The devices that have parameter @p owner in one of the model's copies.
+constexpr TieDevices tie_devices(GraphView graph, std::int16_t const* part, StageMapView const& map,
+                                 int copy, int owner) {
+  TieDevices own;
+  for (int q = owner; q < graph.parameters; ++q) {
+    if (graph.parameter[q].owner() != owner) {
       continue;
     }
-    ties.owner[count] = p;
-    for (int copy = 0; copy < map.copies; ++copy) {
-      TieDevices& own = ties.of[copy][count];
-      for (int q = p; q < Size.parameters; ++q) {
-        if (graph.parameter[q].owner() != p) {
-          continue;
-        }
-        int const part = partition.part[graph.parameter[q].node];
-        int const device = view.device[copy * view.parts() + part];
-        bool known = false;
-        for (int d = 0; d < own.count; ++d) {
-          known = known || own.device[d] == device;
-        }
-        if (!known) {
-          expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
-          own.device[own.count++] = device;
-        }
-      }
+    int const device = map.device[copy * map.parts() + part[graph.parameter[q].node]];
+    bool known = false;
+    for (int d = 0; d < own.count; ++d) {
+      known = known || own.device[d] == device;
     }
-    ++count;
+    if (!known) {
+      expects(own.count < TieDevices::most, "a parameter may be shared by at most 16 devices");
+      own.device[own.count++] = device;
+    }
+  }
+  return own;
+}
+
+}  // namespace detail
+
+/// @param part  of each node: its part of the model
+template <int Count>
+constexpr Ties<Count> find_ties(GraphView graph, std::int16_t const* part,
+                                StageMapView const& map) {
+  Ties<Count> ties{.copies = map.copies};
+  int count = 0;
+  for (int p = 0; p < graph.parameters && count < Count; ++p) {
+    if (detail::is_tied(graph, p)) {
+      ties.owner[count] = p;
+      for (int copy = 0; copy < map.copies; ++copy) {
+        ties.of[copy][count] = detail::tie_devices(graph, part, map, copy, p);
+      }
+      ++count;
+    }
   }
   return ties;
 }
@@ -47788,15 +48126,12 @@ constexpr RelayedNetwork<Size> relayed(Graph<Whole> const& network,
 
 namespace tandem {
 
-/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
-/// before the next begins.
-/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
-template <int Devices, int Length>
-constexpr auto sequential_table(StageMapView const& map, int microbatches) {
-  ActionTable<Devices, Length> table;
+namespace detail {
+
+template <class Sink>
+constexpr void sequential(StageMapView const& map, int microbatches, Sink& sink) {
   auto const add = [&](ActionKind kind, int stage, int m) {
-    table.add(map.device[stage],
-              {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
+    sink(map.device[stage], {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = m});
   };
   for (int m = 0; m < microbatches; ++m) {
     for (int s = 0; s < map.stages; ++s) {
@@ -47806,6 +48141,18 @@ constexpr auto sequential_table(StageMapView const& map, int microbatches) {
       add(ActionKind::backward, s, m);
     }
   }
+}
+
+}  // namespace detail
+
+/// Rows of a model without a pipeline: each microbatch goes forward through all stages and back
+/// before the next begins.
+/// @tparam Length  the most passes of a device, 2 * microbatches * its stages
+template <int Devices, int Length>
+constexpr auto sequential_table(StageMapView const& map, int microbatches) {
+  ActionTable<Devices, Length> table;
+  auto sink = [&table](int device, Action const& action) { table.add(device, action); };
+  detail::sequential(map, microbatches, sink);
   return table;
 }
 
@@ -48806,6 +49153,7 @@ struct PlacementRuns {
 /// A placed network's stages, each microbatch through all of them and back before the next.
 template <class How, int Microbatches>
 struct PlacedModel {
+  using HowType = How;
   static constexpr int devices = How::devices;
   static constexpr int copies = 1;
 
@@ -48906,14 +49254,18 @@ struct TopCounts {
 };
 
 /// The cut whose costliest part is cheapest. @pre Parts <= graph.tops
-template <int Parts, GraphSize Size>
-constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
-  detail::Scratch<std::int64_t> cost{graph.tops};
-  for (int n = 0; n < Size.nodes; ++n) {
+/// @param counts  of each part, to be filled
+constexpr void balance_tops(GraphView graph, int tops, int parts, int* counts) {
+  detail::Scratch<std::int64_t> cost{tops};
+  for (int n = 0; n < graph.nodes; ++n) {
     cost[graph.node[n].top] += static_cost(graph.node[n]);
   }
+  detail::balance(cost.data(), tops, parts, counts);
+}
+template <int Parts, GraphSize Size>
+constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
   TopCounts<Parts> counts;
-  detail::balance(cost.data(), graph.tops, Parts, counts.of);
+  balance_tops(graph, graph.tops, Parts, counts.of);
   return counts;
 }
 
@@ -49213,6 +49565,73 @@ struct ModelKeepsLeaves {
 
 /// @file
 /// TensorParallel, ChannelParallel: each device has a slice of each layer.
+
+// ---- tandem/strategy/types/layer_wishes.hpp
+
+/// @file
+/// SplitOutputs, SplitInputs, KeepWhole: options of TensorParallel that say of layers how devices
+/// share them.
+
+namespace tandem {
+
+namespace detail {
+
+template <Wish What, LayerPlace... Layers>
+struct LayerWish {
+  static constexpr void add_to(SpreadWishes& all) { (all.add(Layers, What), ...); }
+};
+
+template <class Option>
+concept IsLayerWish = requires(SpreadWishes& all) {
+  Option::add_to(all);
+};
+
+template <class... Options>
+concept AreLayerWishes = (IsLayerWish<Options> && ...);
+
+}  // namespace detail
+
+/// Of each of these layers a device has a slice of the outputs: of a Linear that begins a pair, or
+/// of a Vocabulary. A layer is its path as describe prints it: "4.body.0", or 4 for "4".
+template <LayerPlace... Layers>
+struct SplitOutputs : detail::LayerWish<Wish::outputs, Layers...> {};
+
+/// Likewise of the inputs: of a Linear that ends a pair, or of an Embedding, whose inputs are
+/// words.
+template <LayerPlace... Layers>
+struct SplitInputs : detail::LayerWish<Wish::inputs, Layers...> {};
+
+/// Of each of these layers, and of all in such a part, each device has all.
+template <LayerPlace... Layers>
+struct KeepWhole : detail::LayerWish<Wish::whole, Layers...> {};
+
+namespace detail {
+
+template <class... Options>
+constexpr SpreadWishes gather_wishes() {
+  SpreadWishes all;
+  [[maybe_unused]] auto const take = [&]<class Option>(Option const*) {
+    if constexpr (IsLayerWish<Option>) {
+      Option::add_to(all);
+    }
+  };
+  (take(static_cast<Options const*>(nullptr)), ...);
+  return all;
+}
+
+/// Of a strategy; most have none.
+template <class S>
+constexpr SpreadWishes wishes_of() {
+  if constexpr (requires { S::wishes; }) {
+    return S::wishes;
+  } else {
+    return SpreadWishes{};
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tandem
 
 namespace tandem {
 
@@ -49747,6 +50166,7 @@ namespace detail {
 // How is a TopSplits, an Auto or a Placed.
 template <class How, int Microbatches>
 struct SequentialModel {
+  using HowType = How;
   static constexpr int devices = How::parts;
   static constexpr int copies = 1;
 
@@ -51429,6 +51849,8 @@ namespace detail {
 
 template <PipelineSchedule Schedule, int Microbatches, class How, int Chunks = 1>
 struct PipelineModel {
+  using ScheduleType = Schedule;
+  using HowType = How;
   static constexpr int devices = How::parts / Schedule::chunks;
   static constexpr int copies = Schedule::copies;
   static constexpr bool post_validated = is_post_validated<Schedule>;
@@ -51545,15 +51967,6 @@ namespace tandem {
 
 namespace detail {
 
-template <GraphSize Size>
-constexpr bool synchronizes_statistics(Graph<Size> const& graph) {
-  bool any = false;
-  for (int n = 0; n < Size.nodes; ++n) {
-    any = any || graph.node[n].synchronizes;
-  }
-  return any;
-}
-
 /// Whether a table has input gradients and weight gradients apart.
 template <class Table>
 constexpr bool splits_backward(Table const& table) {
@@ -51599,266 +52012,6 @@ constexpr bool validates_behind() {
   }
 }
 
-/// Whether a layer of @p graph is Stateful.
-template <GraphSize Size>
-constexpr bool carries_states(Graph<Size> const& graph) {
-  bool any = false;
-  for (int n = 0; n < Size.nodes; ++n) {
-    any = any || graph.node[n].sequence.carried.any();
-  }
-  return any;
-}
-
-/// Trained parameters whose gradients are GradientRows.
-template <GraphSize Size>
-constexpr bool has_row_gradients(Graph<Size> const& graph) {
-  bool any = false;
-  for (int p = 0; p < Size.parameters; ++p) {
-    any = any || (graph.parameter[p].parameter.touched.sparse() && !graph.parameter[p].frozen);
-  }
-  return any;
-}
-
-/// Whether some layer shares one of these.
-template <GraphSize Size>
-constexpr bool shares_row_gradients(Graph<Size> const& graph) {
-  bool any = false;
-  for (int p = 0; p < Size.parameters; ++p) {
-    int const owner = graph.parameter[p].shared;
-    any = any || (owner >= 0 && !graph.parameter[p].frozen &&
-                  (graph.parameter[p].parameter.touched.sparse() ||
-                   graph.parameter[owner].parameter.touched.sparse()));
-  }
-  return any;
-}
-
-template <bool Shared, bool IsAsynchronous, bool HasTwoCopies>
-struct RowGradientsAreSound {
-  static constexpr bool value = true;
-  static_assert(!Shared,
-                "Shares<W> with RowGradient: the weight that both layers share has one gradient, "
-                "and the other layer's is dense; leave RowGradient out");
-  static_assert(Shared || !IsAsynchronous,
-                "RowGradient in an asynchronous pipeline: its stages keep several versions of all "
-                "weights; leave RowGradient out, or take a synchronous schedule");
-  static_assert(Shared || IsAsynchronous || !HasTwoCopies,
-                "RowGradient where each device has parts of two copies of the model (Chimera, "
-                "DualPipe, CrossModelParallel): whole arrays of gradients or weights are added "
-                "there; leave RowGradient out, or take another schedule");
-};
-
-template <bool Sharded, bool AnyReplicas, bool HasRows, bool HasTwoCopies>
-struct ShardedStateIsSound {
-  static constexpr bool value = true;
-  static_assert(!Sharded || !AnyReplicas,
-                "DataParallel<by_world, ShardedState>: the compiler deals the optimizer's states, "
-                "so write how many replicas there are, DataParallel<N, ShardedState>");
-  static_assert(!HasRows,
-                "ShardedState with RowGradient: a step changes the states of some rows only, "
-                "wherever they are; leave RowGradient or ShardedState out");
-  static_assert(HasRows || !HasTwoCopies,
-                "ShardedState where a replica has two copies of the model (Chimera, DualPipe, "
-                "CrossModelParallel): a device may have both of a part; leave ShardedState out, or "
-                "take another schedule");
-};
-
-template <bool Rounds, bool IsReordered>
-struct ShardedGradientsAreSound {
-  static constexpr bool value = true;
-  static_assert(!Rounds,
-                "ShardedGradients with Wire<E>: rounded gradients would take the memory that it "
-                "spares; leave Wire out, or take ShardedState");
-  static_assert(Rounds || !IsReordered,
-                "ShardedGradients with Reproducible<> and several microbatches a replica: each is "
-                "added up over the replicas before the next, where Reproducible<> adds those of a "
-                "replica first; take one microbatch a replica, or ShardedState");
-};
-
-template <bool Carries, bool IsAsynchronous>
-struct StatesAreSound {
-  static constexpr bool value = true;
-  static_assert(!Carries || !IsAsynchronous,
-                "Stateful in an asynchronous pipeline: its stages are at different steps, so that "
-                "there is no moment between two of them at which a state could be kept or begin "
-                "anew; take a synchronous schedule, such as OneFOneB");
-};
-
-template <bool Shards, bool Sliced, bool Carries, bool HasRows, bool Chunked, bool AnyReplicas>
-struct PostValidationIsSound {
-  static constexpr bool value = true;
-  static_assert(!Shards,
-                "PostValidated<Schedule> with ShardedState: parameters are gathered from all "
-                "replicas behind an update, which may have to be taken back; leave one of both "
-                "out");
-  static_assert(Shards || !Sliced,
-                "PostValidated<Schedule> with TensorParallel, SpatialParallel or Slices: leave one "
-                "of both out");
-  static_assert(!Carries,
-                "PostValidated<Schedule> with Stateful layers: their states would have to be taken "
-                "back with an update; leave one of both out");
-  static_assert(!HasRows,
-                "PostValidated<Schedule> with RowGradient: an update that is taken back would "
-                "need the rows again, which the next step has overwritten; leave one of both out");
-  static_assert(!Chunked,
-                "Pipeline<PostValidated<Schedule>, Count, Chunks<K>, ...>: leave one of both out");
-  static_assert(!AnyReplicas,
-                "PostValidated<Schedule> in DataParallel<>: it runs in one process, whose replicas "
-                "are known; name their number, DataParallel<N>");
-};
-
-template <class Net, int Slices, int Shared>
-struct NetworkHasPairs {
-  static constexpr bool value = true;
-  static_assert(Slices == 1 || Shared > 0,
-                "TensorParallel<N>: this network has nothing that N devices could share: no Linear "
-                "or Conv2d whose output goes to another one through layers alone that need no "
-                "whole rows (Attention, activations, Dropout, BatchNorm2d, pools), with a number "
-                "of columns, channels or heads that N (or L of Slices<L>) divides, and no "
-                "large table of words; take DataParallel, another N or L, or SplitInputs or "
-                "SplitOutputs for a smaller "
-                "table (NetworkHasPairs names the network and it)");
-};
-
-/// Whether so many devices may have @p count slices together: each has a branch of their tree.
-constexpr bool slices_fit(int count, int devices) {
-  int const own = count / devices;
-  return count % devices == 0 && (devices == 1 || (own & (own - 1)) == 0);
-}
-
-template <int Count, int Devices>
-struct SlicesFit {
-  static constexpr bool value = true;
-  static constexpr bool divide = Count % Devices == 0;
-  static_assert(divide,
-                "Slices<L> with TensorParallel<N>: each device has as many slices, so L must be a "
-                "multiple of N (SlicesFit names both)");
-  static_assert(
-      !divide || slices_fit(Count, Devices),
-      "Slices<L> with TensorParallel<N>: L / N must be a power of two, so that slices are "
-      "added in one order on any number of devices (SlicesFit names both)");
-};
-
-template <class Net, bool IsReproducible, bool KeepsPairs>
-struct CutKeepsPairs {
-  static constexpr bool value = true;
-  static_assert(
-      !IsReproducible || KeepsPairs,
-      "Reproducible with Slices<L> or TensorParallel<N>: a part of the model ends between "
-      "two Linears that are dealt out together where it is whole, so that the bits would "
-      "depend on the cut; cut in front of the first of them, or behind the second");
-};
-
-/// Strategies that have no slices.
-template <bool Sliced, bool IsAsynchronous, bool KeepsTwo>
-struct SlicesStandAlone {
-  static constexpr bool value = true;
-  static_assert(!Sliced || !IsAsynchronous,
-                "Slices<L> in an asynchronous pipeline: its bits are its own anyway; leave Slices "
-                "out");
-  static_assert(!Sliced || IsAsynchronous || !KeepsTwo,
-                "Slices<L> with an averaging rule that keeps two models: leave Slices out, or "
-                "average gradients");
-};
-
-template <bool HasParts>
-struct RowsAreAdded {
-  static constexpr bool value = true;
-  static_assert(!HasParts,
-                "SequenceRows with ShardedGradients or ShardedParameters: gradients of a device's "
-                "rows are added up whole, where a replica has a part of each bucket alone; take "
-                "ShardedState, or leave SequenceRows out");
-};
-
-template <bool Varies>
-struct RowsHaveOneOrder {
-  static constexpr bool value = true;
-  static_assert(!Varies,
-                "SequenceRows with Reproducible<>, or with several slices a device: gradients of "
-                "what stands between are sums of each device's rows, whose bits depend on how many "
-                "there are; leave one of both out");
-};
-
-template <class Net, int Time, int Slices>
-struct RowsDivide {
-  static constexpr bool value = true;
-  static_assert(Time > 0,
-                "SequenceRows: this network has no sequences, whose rows of time could be dealt "
-                "out; leave it out");
-  static_assert(Time <= 0 || Time % Slices == 0,
-                "SequenceRows: the rows of this network's sequences are no multiple of "
-                "TensorParallel's N; take an N that divides them, or leave SequenceRows out "
-                "(RowsDivide names the network, the rows and N)");
-};
-
-template <class Net, int Rows, int ColumnsOfTiles, int Windows>
-struct NetworkHasTiles {
-  static constexpr bool value = true;
-  static_assert(Rows * ColumnsOfTiles == 1 || Windows > 0,
-                "SpatialParallel<H, W>: this network has nothing that could be computed tile by "
-                "tile: no Conv2d or pool of images whose rows H divides and whose columns W does, "
-                "before and behind it, with as many of both as its stride makes of them; take "
-                "another H and W, or DataParallel (NetworkHasTiles names the network, H and W)");
-};
-
-template <bool Sliced, bool HasRows, bool Carries>
-struct SlicesAreSound {
-  static constexpr bool value = true;
-  static_assert(!Sliced || !HasRows,
-                "RowGradient with TensorParallel, or Slices: each device would gather the rows of "
-                "all; leave RowGradient out");
-  static_assert(
-      !Sliced || HasRows || !Carries,
-      "Stateful with TensorParallel, or Slices: the devices that share a layer would each keep the "
-      "states of all samples; leave Stateful out, or take DataParallel");
-};
-
-template <bool Chunked, bool IsReproducible, bool HasSlices, bool HasRows, bool ShardsGradients>
-struct ChunksAreAlone {
-  static constexpr bool value = true;
-  static_assert(!Chunked || !IsReproducible,
-                "Chunks<K> with Reproducible<>: gradients are added chunk by chunk, so that their "
-                "bits depend on K; leave one of both out");
-  static_assert(!Chunked || IsReproducible || !HasSlices,
-                "Chunks<K> with Slices<L>: gradients are added chunk by chunk, so that their bits "
-                "depend on K; leave one of both out");
-  static_assert(!Chunked || !HasRows,
-                "Chunks<K> with SequenceRows: both deal out the rows of time; leave one of both "
-                "out");
-  static_assert(!Chunked || !ShardsGradients,
-                "Chunks<K> with ShardedGradients or ShardedParameters: a replica has room for the "
-                "gradients of two buckets, but those of all are added up chunk by chunk; take "
-                "ShardedState");
-};
-
-template <bool Shared, bool IsAsynchronous, bool IsOrdered>
-struct TiesAreSound {
-  static constexpr bool value = true;
-  static_assert(!Shared || !IsAsynchronous,
-                "Shares<W> between stages of an asynchronous pipeline: its stages update at "
-                "different times, so that a shared weight would be another in each; give the layer "
-                "a weight of its own, or take a synchronous schedule");
-  static_assert(!Shared || IsOrdered,
-                "Shares<W> with Reproducible<>: more than two devices hold this weight, whose "
-                "gradients would be added in an order that their number changes; cut the network "
-                "so that at most two do");
-};
-
-template <bool Synchronizes, bool IsReproducible, int Replicas, int Copies>
-struct StatisticsAreSound {
-  static constexpr bool value = true;
-  static_assert(!Synchronizes || !IsReproducible,
-                "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, "
-                "whose bits depend on how many there are; use BatchNorm2d, or leave out "
-                "Reproducible<>");
-  static_assert(!Synchronizes || IsReproducible || Replicas == 1 || Copies == 1,
-                "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "
-                "time, so that they never meet; use another schedule, or BatchNorm2d");
-};
-
-}  // namespace detail
-
-namespace detail {
-
 /// A network as it is cut: with relays, where it needs some.
 template <class Net, class Cut, bool Needs>
 struct RoutedNetwork {
@@ -51903,7 +52056,6 @@ struct Program {
                                       : detail::slices_fit(detail::layer_slices_of<S>, slices)
                                           ? detail::layer_slices_of<S>
                                           : slices;
-  static_assert(has_tiles || detail::SlicesFit<detail::layer_slices_of<S>, slices>::value);
   /// Whether there are as many replicas as the program is started with; `batching`, `mesh` and
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
@@ -51924,24 +52076,13 @@ struct Program {
   using Routed =
       detail::RoutedNetwork<Net, Cut, detail::needs_relays(network, partition.part, map)>;
   /// Parameters that layers share, and the devices that hold them.
-  static constexpr auto ties = find_ties<count_ties(network)>(network, partition, map);
-  static_assert(detail::TiesAreSound < ties.crosses(), asynchrony.on(),
-                ties.widest() <= 2 || !batching.reproducible > ::value);
+  static constexpr auto ties = find_ties<count_ties(network)>(network, partition.part, map);
   /// Whether gradients are GradientRows.
   static constexpr bool has_row_gradients = detail::has_row_gradients(network);
-  static_assert(detail::RowGradientsAreSound < has_row_gradients &&
-                    detail::shares_row_gradients(network),
-                has_row_gradients&& asynchrony.on(),
-                has_row_gradients && (map.copies > 1) > ::value);
   /// Whether each replica has a part of the optimizer's states alone.
   static constexpr bool sharded_state = batching.sharded_state && batching.replicas > 1;
-  static_assert(detail::ShardedStateIsSound < batching.sharded_state, any_replicas,
-                sharded_state&& has_row_gradients, sharded_state && (map.copies > 1) > ::value);
   /// Whether it has a part of the gradients alone, too.
   static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
-  static_assert(detail::ShardedGradientsAreSound<
-                (sharded_gradients && batching.wire != WireFormat::exact),
-                (sharded_gradients && batching.reproducible && batching.microbatches > 1)>::value);
   /// And of the parameters.
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
   /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
@@ -51949,7 +52090,6 @@ struct Program {
   static constexpr bool has_pieces = sharded_state || layer_slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
-  static_assert(detail::StatesAreSound<stateful, asynchrony.on()>::value);
   /// What is said of layers that ranks share. Tables of words stay whole where bits are not to
   /// depend on the ranks, or where one has several slices.
   static constexpr SpreadWishes asked_wishes = [] {
@@ -51960,51 +52100,36 @@ struct Program {
   static constexpr SpreadWishes wishes = layer_slices == 1 || network.fault != Fault::none
                                              ? SpreadWishes{}
                                              : decide_tables(network, layer_slices, asked_wishes);
-  static constexpr detail::SharedLayers shared =
-      detail::shared_layers(network, layer_slices, asked_wishes, true);
-  static_assert(detail::WishesAreSound<shared.fault, shared.wish>::value);
-  static_assert(detail::NetworkHasPairs < Net, layer_slices,
-                shared.fault == WishFault::none ? shared.count : 1 > ::value);
-  static_assert(detail::NetworkHasTiles < Net, tiles.height, tiles.width,
-                !has_tiles || network.fault != Fault::none
-                    ? 1
-                    : plan_tiles(network, tiles).windows > ::value);
   static constexpr Dealing dealing{.slices = layer_slices,
                                    .own = has_tiles ? 1 : layer_slices / slices,
                                    .apart = batching.reproducible,
                                    .wishes = wishes};
-  /// Whether layers are dealt out where the network is cut as they are where it is not.
-  static constexpr bool keeps_pairs =
-      layer_slices == 1 || map.stages == 1 || network.fault != Fault::none ||
-      tandem::keeps_pairs(network, layer_slices, wishes, partition.part);
-  static_assert(detail::CutKeepsPairs<Net, batching.reproducible, keeps_pairs>::value);
-  static_assert(
-      detail::SlicesAreSound<(layer_slices > 1 || has_tiles), has_row_gradients, stateful>::value);
-  static_assert(detail::SlicesStandAlone<(layer_slices > slices), asynchrony.on(),
-                                         averaging.keeps_two()>::value);
-  static_assert(
-      detail::ChunksAreAlone<(batching.chunks > 1), batching.reproducible, (layer_slices > slices),
-                             (slices > 1 && detail::deals_rows<S>), sharded_gradients>::value);
-  static constexpr ChunkVerdict chunks = check_chunks(network, batching.chunks);
-  static_assert(detail::NetworkComesInChunks<Net, network.node[0].out[0], batching.chunks,
-                                             chunks.fault, chunks.node>::value);
   /// Whether these have their rows of what is whole between the layers that they share.
   static constexpr bool sequence_rows = slices > 1 && detail::deals_rows<S>;
-  static_assert(detail::RowsAreAdded<(sequence_rows && sharded_gradients)>::value);
-  static_assert(detail::RowsDivide < Net,
-                sequence_rows&& network.fault == Fault::none ? time_to_deal(network, slices)
-                                                             : slices,
-                slices > ::value);
-  static_assert(detail::RowsHaveOneOrder<(sequence_rows && (batching.reproducible ||
-                                                            layer_slices > slices))>::value);
-  static_assert(detail::PostValidationIsSound < post_validated && sharded_state,
-                post_validated && (layer_slices > 1 || has_tiles), post_validated&& stateful,
-                post_validated&& has_row_gradients, post_validated && (batching.chunks > 1),
-                post_validated&& any_replicas > ::value);
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
-  static_assert(detail::StatisticsAreSound < detail::synchronizes_statistics(network),
-                batching.reproducible, several_replicas ? 2 : 1, map.copies > ::value);
+  static constexpr detail::BrokenRule broken = detail::broken_rule(detail::add_network(
+      {.slices = slices,
+       .layer_slices = has_tiles ? 1 : detail::layer_slices_of<S>,
+       .tiles = tiles,
+       .copies = map.copies,
+       .microbatches = batching.microbatches,
+       .chunks = batching.chunks,
+       .asynchronous = asynchrony.on(),
+       .post_validated = post_validated,
+       .keeps_two = averaging.keeps_two(),
+       .reproducible = batching.reproducible,
+       .rounds = batching.wire != WireFormat::exact,
+       .any_replicas = any_replicas,
+       .several_replicas = several_replicas,
+       .asks_sharded_state = batching.sharded_state,
+       .sharded_state = sharded_state,
+       .sharded_gradients = sharded_gradients,
+       .sequence_rows = sequence_rows,
+       .ties_cross = ties.crosses(),
+       .widest_tie = ties.widest()},
+      network, network, asked_wishes, partition.part, map.stages));
+  static_assert(detail::RuleHolds<broken.rule, Net, broken.first, broken.second>::value);
 
   /// The ranks of so many replicas, which a strategy that tells their number knows.
   [[nodiscard]] static constexpr Mesh mesh_of(int replicas) {
@@ -52342,6 +52467,8 @@ namespace detail {
 
 template <AsynchronousSchedule Schedule, int Microbatches, class How>
 struct AsynchronousModel {
+  using ScheduleType = Schedule;
+  using HowType = How;
   static constexpr int devices = How::parts;
   static constexpr int copies = 1;
   static constexpr Asynchrony asynchrony = Schedule::asynchrony(devices, Microbatches);
@@ -66639,7 +66766,7 @@ class TrainerCore {
  protected:
   using Data = DataSource<In, Target>;
   using DataBatch = Batch<In, Target>;
-  using MakeGroup = std::unique_ptr<Group> (*)(TrainerOptions const&);
+  using MakeGroup = FunctionRef<std::unique_ptr<Group>(TrainerOptions const&)>;
   using Check = void (*)(StepType const&, SampleNames const&);
   using Watch = typename EpochLoop<StepType>::Watch;
 
@@ -67084,6 +67211,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   using Used = typename Types::Used;
   using Batches = typename Types::Batches;
   using StepBatchType = typename Batches::Type;
+
+ protected:
   using Core = TrainerCore<StepBatchType>;
 
  public:
@@ -67101,8 +67230,8 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  an option is out of range, a parameter group matches nothing, or the
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
-      : Core{Batches::facts, checked(Workers::program, bound<Used>(std::move(options))),
-             make_workers} {}
+      : Trainer{[](TrainerOptions const& own) { return make_workers(own); },
+                checked(Workers::program, bound<Used>(std::move(options)))} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.
@@ -67288,7 +67417,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// and ended. Walked, not replayed, and stamped: a little slower than the steps around it.
   Trace trace_step(std::span<In const> x, std::span<Target const> targets,
                    Sequences const& sequences = {}) {
-    check_traceable(ProgramType::asynchrony);
+    check_traceable(this->group().facts().asynchrony);
     auto const call = this->one_call().begin("trace_step()", OneCall::trains);
     this->meet_at_some_steps(x.size());
     StepBatchType const batch = checked_batch(x, targets, sequences);
@@ -67306,6 +67435,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   }
 
   [[nodiscard]] Workers& workers() { return static_cast<Workers&>(this->group()); }
+
+ protected:
+  /// @param options  checked
+  TANDEM_COLD Trainer(typename Core::MakeGroup make, TrainerOptions options)
+      : Core{Batches::facts, std::move(options), make} {}
 
  private:
   static constexpr bool reads_and_writes_tokens =
@@ -75859,5 +75993,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #undef TANDEM_OPS_OF
 #undef TANDEM_RANKS_OF
 #undef TANDEM_RANK_OF
+#undef TANDEM_RULE
 #undef TANDEM_STEPS_OF
+#undef TANDEM_STRATEGY_RULES
 #undef TANDEM_WEIGHTS_OF

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <tandem/any_strategy.hpp>
 #include <tandem/tandem.hpp>
 
 namespace tandem::bits {
@@ -63,6 +64,18 @@ inline std::vector<std::int32_t> words(int count, std::uint32_t vocabulary) {
   return all;
 }
 
+#if TANDEM_BITS_VALUES
+/// The strategy as a value.
+template <class Net, class S, class Backend>
+struct TrainerOf : Trainer<Net, AnyStrategy, Backend> {
+  explicit TrainerOf(TrainerOptions const& options)
+      : Trainer<Net, AnyStrategy, Backend>{value_of<S>(), options} {}
+};
+#else
+template <class Net, class S, class Backend>
+using TrainerOf = Trainer<Net, S, Backend>;
+#endif
+
 /// Trains an epoch, saves, and has a new trainer go on from there for another one.
 /// @tparam Resume  the strategy of the second trainer
 template <class Net, class Backend, class S, class Resume = S, class Data>
@@ -75,10 +88,10 @@ void train(std::string const& folder, char const* name, Data const& data, Option
     trainer.save(path);
   };
   {
-    Trainer<Net, S, Backend> trainer{trainer_options(options)};
+    TrainerOf<Net, S, Backend> trainer{trainer_options(options)};
     epoch(trainer, 0);
   }
-  Trainer<Net, Resume, Backend> trainer{trainer_options(options)};
+  TrainerOf<Net, Resume, Backend> trainer{trainer_options(options)};
   trainer.load(path);
   epoch(trainer, 1);
 }

@@ -4,6 +4,8 @@
 
   run.py [--write] PROGRAM ...     compares, or writes what programs print, and hashes of their checkpoints, to bits.expected
 
+Programs whose names begin with bits_values_ have the same strategies as values.
+
 Programs are compiled for x86-64-v3, and products and sums stay two roundings: any compiler and any optimisation give the same
 bits then. Exits 77 where the processor cannot run them.
 """
@@ -46,7 +48,7 @@ def hash_of(path):
 
 def lines_of(program):
     """What it prints, and the hash of each pair's checkpoint behind it."""
-    kind = program.name.removeprefix("bits_")
+    kind = program.name.removeprefix("bits_").removeprefix("values_")
     limit, flag = INSTRUCTIONS.get(kind, ("AVX2", "avx2"))
     if not can_run(flag):
         print(f"{kind}: skipped: this processor has no {flag}")

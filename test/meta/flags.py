@@ -15,7 +15,7 @@ import string
 import subprocess
 import sys
 
-DOORS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp", "describe.hpp", "onnx.hpp"]
+DOORS = ["tandem.hpp", "any_strategy.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp", "describe.hpp", "onnx.hpp"]
 NAMES = [*string.ascii_uppercase, *"""
     small near far min max check verify major minor Always Status BOOL slots emit length error index abs bit round debug info
     log trace""".split()]

@@ -34,7 +34,7 @@ MAY_INCLUDE = {folder: set(others.split()) for folder, others in {
     "measure": "core io graph schedule layers strategy data plan runtime comm optim ops engine train",
 }.items()}
 
-ROOT_HEADERS = ["tandem.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp",
+ROOT_HEADERS = ["tandem.hpp", "any_strategy.hpp", "schedules.hpp", "plan.hpp", "measure.hpp", "text.hpp", "images.hpp", "tables.hpp",
                 "describe.hpp", "onnx.hpp"]
 BODIES = "impl/src.hpp"  # of all doors, for the one unit that has them
 IF_BODIES = "#if TANDEM_BODIES"  # begins them; what they alone need is included there
@@ -42,7 +42,7 @@ INSTANCE_MACROS = "impl/instance_macros.hpp"
 INSTANCES = {"impl/instances.hpp", "impl/rank_parts.hpp", "impl/cuda_instances.cuh", INSTANCE_MACROS}  # compiled there alone
 DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES, "impl/src.cuh", *INSTANCES}  # may include all and do so inside #if
 AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp", INSTANCE_MACROS}  # included by every door
-MACRO_HOMES = {"core/config.hpp", "core/bodies.hpp", "core/contract.hpp", BODIES, *INSTANCES}
+MACRO_HOMES = {"strategy/rules.hpp", "core/config.hpp", "core/bodies.hpp", "core/contract.hpp", BODIES, *INSTANCES}
 LONG = 300  # lines: is it one idea?
 
 # Headers that bind another library or backend are included by those who want them; all others are

@@ -35,6 +35,7 @@
 #include <tandem/kernels/channels_last/group_norm.hpp>
 #include <tandem/kernels/channels_last/winograd.hpp>
 
+#include <tandem/any_strategy.hpp>
 #include <tandem/describe.hpp>
 #include <tandem/images.hpp>
 #include <tandem/measure.hpp>

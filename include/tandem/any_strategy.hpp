@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// @file
+/// AnyStrategy: a Trainer is told at start which strategy it trains under.
+
+#include <tandem/core/letters_aside.hpp>
+
+#include <tandem/core/config.hpp>
+
+#include <tandem/train/any_strategy.hpp>
+
+#include <tandem/core/letters_back.hpp>
