@@ -111,9 +111,22 @@ constexpr auto model_of() {
   }
 }
 
+template <class S, class Model>
+struct StrategyIsValue {
+  static constexpr bool is_own =
+      !std::is_same_v<typename S::template Cut<void>, typename Model::template Cut<void>>;
+  static constexpr bool value = true;
+  static_assert(
+      !is_own && requires { typename Model::HowType; },
+      "value_of<S>(): this strategy cuts networks in a way of its own, which no value "
+      "says; train with a Trainer of the type");
+};
+
 template <class How>
 void take_cut(StrategyValue& value) {
-  if constexpr (IsPlacement<How>) {
+  if constexpr (requires { How::is_whole; }) {
+    return;
+  } else if constexpr (IsPlacement<How>) {
     value.cut = CutKind::placed;
     value.device.assign(std::begin(How::table.places.device), std::end(How::table.places.device));
   } else {
@@ -132,6 +145,7 @@ void take_cut(StrategyValue& value) {
 template <Strategy S>
 TANDEM_COLD StrategyValue value_of() {
   using Model = typename decltype(detail::model_of<S>())::type;
+  static_assert(detail::StrategyIsValue<S, Model>::value);
   StrategyValue value{.batching = S::batching,
                       .any_replicas = detail::takes_any_replicas<S>,
                       .all_microbatches = detail::all_microbatches_of<S>,
@@ -146,6 +160,9 @@ TANDEM_COLD StrategyValue value_of() {
   }
   if constexpr (requires { typename Model::ScheduleType; }) {
     using Schedule = typename Model::ScheduleType;
+    static_assert(detail::find_schedule(Schedule::name) != nullptr,
+                  "value_of<S>(): this schedule is none of schedule/orders/all.hpp; train with a "
+                  "Trainer of the type");
     value.schedule = Schedule::name;
     value.post_validated = detail::validates_behind<S>();
     if constexpr (requires { Schedule::chunks; }) {

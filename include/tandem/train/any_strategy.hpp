@@ -12,6 +12,9 @@
 #include <tandem/core/config.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/value.hpp>
+#include <tandem/train/options/check_asynchrony.hpp>
+#include <tandem/train/options/default_transport.hpp>
+#include <tandem/train/options/refused_trainer.hpp>
 #include <tandem/train/ranks/chosen_workers.hpp>
 #include <tandem/train/trainer.hpp>
 
@@ -33,38 +36,29 @@ namespace detail {
 /// What Trainer takes AnyStrategy for wherever a type decides.
 struct ChosenAtStart : SingleDevice<> {};
 
-template <class Backend, bool OneProcess>
+template <bool OnHost, bool OneProcess>
 struct ChoosesAtStart {
   static constexpr bool value = true;
-  static_assert(is_host<ComputingBackend<Backend>>(),
+  static_assert(OnHost,
                 "Trainer<Net, AnyStrategy, Backend>: strategies are chosen at start on Host; for "
                 "another backend write the strategy as a type");
-  static_assert(OneProcess,
+  static_assert(!OnHost || OneProcess,
                 "Trainer<Net, AnyStrategy, ...>: strategies are chosen at start in one process; "
                 "for several write the strategy as a type");
 };
 
-}  // namespace detail
-
-template <class Net, class Backend, class LossType, class MetricType,
-          template <int> class Transport>
-class Trainer<Net, AnyStrategy, Backend, LossType, MetricType, Transport>
-    : public Trainer<Net, detail::ChosenAtStart, Backend, LossType, MetricType, Transport> {
-  using Base = Trainer<Net, detail::ChosenAtStart, Backend, LossType, MetricType, Transport>;
-  using Named = detail::ComputingBackend<Backend>;
-  using Facts = ChosenFacts<Net, Named, LossType, MetricType>;
+/// @tparam Base  the trainer of ChosenAtStart
+template <class Base, class Net, class Backend, class LossType, class MetricType, class Transport>
+class ChosenTrainer : public Base {
+  using Facts = ChosenFacts<Net, Backend, LossType, MetricType>;
   using Group = typename Base::Core::Group;
-  using TransportType = Transport<by_world>;
-  static_assert(detail::ChoosesAtStart<Backend, in_one_process<TransportType>>::value);
 
  public:
-  using Workers = ChosenWorkers<Facts, typename Group::Batch, TransportType, LossType>;
+  using Workers = ChosenWorkers<Facts, typename Group::Batch, Transport, LossType>;
   using RankType = typename Workers::RankType;
 
-  /// @throws ContractError  as a Trainer of the type; or the strategy and the network do not go
-  ///                        together
-  explicit Trainer(StrategyValue strategy, TrainerOptions options = {})
-      : Trainer{std::make_unique<Facts>(std::move(strategy)), std::move(options)} {}
+  explicit ChosenTrainer(StrategyValue strategy, TrainerOptions options = {})
+      : ChosenTrainer{std::make_unique<Facts>(std::move(strategy)), std::move(options)} {}
 
   /// The one that it was told.
   [[nodiscard]] StrategyValue const& strategy() const {
@@ -73,14 +67,60 @@ class Trainer<Net, AnyStrategy, Backend, LossType, MetricType, Transport>
   [[nodiscard]] Workers& workers() { return static_cast<Workers&>(this->group()); }
 
  private:
-  TANDEM_COLD Trainer(std::unique_ptr<Facts> facts, TrainerOptions options)
+  TANDEM_COLD ChosenTrainer(std::unique_ptr<Facts> facts, TrainerOptions options)
       : Base{[&](TrainerOptions const& own) -> std::unique_ptr<Group> {
                ImportedTable const table = table_for(facts->facts, own);
                RankOptions const ranks = make_rank_options(facts->facts, own, table);
                return std::make_unique<Workers>(std::move(facts), ranks, stall_limit(own),
                                                 own.world);
              },
-             checked(facts->facts, bound<Named>(std::move(options)))} {}
+             checked(facts->facts, bound<Backend>(std::move(options)))} {}
+};
+
+/// In its place where there is none.
+class RefusedChoice : public RefusedTrainer {
+ public:
+  explicit RefusedChoice(StrategyValue const& /*strategy*/,
+                         TrainerOptions const& /*options*/ = {}) {}
+  [[nodiscard]] StrategyValue const& strategy() const { return strategy_; }
+
+ private:
+  StrategyValue strategy_;
+};
+
+template <bool Fits, class Net, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+struct SelectChosen {
+  using type = RefusedChoice;
+};
+template <class Net, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+struct SelectChosen<true, Net, Backend, LossType, MetricType, Transport> {
+  using type =
+      ChosenTrainer<Trainer<Net, ChosenAtStart, Backend, LossType, MetricType, Transport>, Net,
+                    ComputingBackend<Backend>, LossType, MetricType, Transport<by_world>>;
+};
+
+template <class Net, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+using ChosenTrainerOf = typename SelectChosen<is_host<ComputingBackend<Backend>>() &&
+                                                  in_one_process<Transport<by_world>>,
+                                              Net, Backend, LossType, MetricType, Transport>::type;
+
+}  // namespace detail
+
+/// Its constructor takes the strategy, then the options.
+/// @throws ContractError  as a Trainer of the type; or the strategy and the network do not go
+///                        together
+template <class Net, class Backend, class LossType, class MetricType,
+          template <int> class Transport>
+class Trainer<Net, AnyStrategy, Backend, LossType, MetricType, Transport>
+    : public detail::ChosenTrainerOf<Net, Backend, LossType, MetricType, Transport> {
+  static_assert(detail::ChoosesAtStart<detail::is_host<detail::ComputingBackend<Backend>>(),
+                                       in_one_process<Transport<by_world>>>::value);
+
+ public:
+  using detail::ChosenTrainerOf<Net, Backend, LossType, MetricType, Transport>::ChosenTrainerOf;
 };
 
 }  // namespace tandem

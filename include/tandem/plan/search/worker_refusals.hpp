@@ -14,14 +14,9 @@
 #include <tandem/graph/spread/row_finder.hpp>
 #include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/search/worker.hpp>
+#include <tandem/strategy/rules.hpp>
 
 namespace tandem::detail {
-
-/// Whether some trained parameter's gradients are GradientRows.
-TANDEM_ONCE bool has_row_gradients(GraphView network);
-
-/// Whether some layer is Stateful.
-TANDEM_ONCE bool carries_states(GraphView network);
 
 /// The network's sequences have so many rows; 0: it has none.
 TANDEM_ONCE int rows_of_time(GraphView network);
@@ -39,24 +34,6 @@ TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy con
 #if TANDEM_BODIES
 
 namespace tandem::detail {
-
-TANDEM_ONCE bool has_row_gradients(GraphView network) {
-  for (int p = 0; p < network.parameters; ++p) {
-    if (network.parameter[p].parameter.touched.sparse() && !network.parameter[p].frozen) {
-      return true;
-    }
-  }
-  return false;
-}
-
-TANDEM_ONCE bool carries_states(GraphView network) {
-  for (int n = 0; n < network.nodes; ++n) {
-    if (network.node[n].sequence.carried.any()) {
-      return true;
-    }
-  }
-  return false;
-}
 
 TANDEM_ONCE int rows_of_time(GraphView network) {
   int rows = 0;
