@@ -84,8 +84,8 @@ class CallNumbers {
   template <class T>
   CallNumbers& add(char const* name, T value) {
     constexpr bool whole = std::is_integral_v<T>;
-    list_[count_++] = {name, whole, static_cast<std::int64_t>(whole ? value : T{}),
-                       static_cast<double>(value)};
+    list_.at(count_++) = {name, whole, static_cast<std::int64_t>(whole ? value : T{}),
+                          static_cast<double>(value)};
     return *this;
   }
   [[nodiscard]] Statements statements() const {
