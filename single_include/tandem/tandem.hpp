@@ -11606,11 +11606,8 @@ class RankMirror {
   TANDEM_COLD void download(Core& core) { show(core, false); }
   /// Shows what other ranks have, too, where the rank has a part alone; all of them call it. Blocks
   /// until that is there, as the others do until the device has done what is queued.
-  TANDEM_COLD void gather(Core& core) {
-    core.arrive();
-    core.device.finish();  // a step's parameters may still be on their way
-    show(core, true);
-  }
+  /// @pre the device has finished a step's updates, and other ranks' parameters have arrived
+  TANDEM_COLD void gather(Core& core) { show(core, true); }
 
   /// The rank takes its part of the parameters and states that were written. Copies stay, so that a
   /// program may go through a list of parameters and set each.
@@ -26312,7 +26309,11 @@ class Rank final : public RankInterface<BatchType> {
     parts_.arrive();
     mirror_.download(parts_);
   }
-  void gather_pieces() override { mirror_.gather(parts_); }
+  void gather_pieces() override {
+    parts_.arrive();
+    parts_.device.finish();  // a step's parameters may still be on their way
+    mirror_.gather(parts_);
+  }
   void upload() override {
     mirror_.upload(parts_);
     updates_.refresh(parts_);

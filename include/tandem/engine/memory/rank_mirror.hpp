@@ -74,11 +74,8 @@ class RankMirror {
   TANDEM_COLD void download(Core& core) { show(core, false); }
   /// Shows what other ranks have, too, where the rank has a part alone; all of them call it. Blocks
   /// until that is there, as the others do until the device has done what is queued.
-  TANDEM_COLD void gather(Core& core) {
-    core.arrive();
-    core.device.finish();  // a step's parameters may still be on their way
-    show(core, true);
-  }
+  /// @pre the device has finished a step's updates, and other ranks' parameters have arrived
+  TANDEM_COLD void gather(Core& core) { show(core, true); }
 
   /// The rank takes its part of the parameters and states that were written. Copies stay, so that a
   /// program may go through a list of parameters and set each.

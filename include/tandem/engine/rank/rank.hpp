@@ -212,7 +212,11 @@ class Rank final : public RankInterface<BatchType> {
     parts_.arrive();
     mirror_.download(parts_);
   }
-  void gather_pieces() override { mirror_.gather(parts_); }
+  void gather_pieces() override {
+    parts_.arrive();
+    parts_.device.finish();  // a step's parameters may still be on their way
+    mirror_.gather(parts_);
+  }
   void upload() override {
     mirror_.upload(parts_);
     updates_.refresh(parts_);
