@@ -2,10 +2,14 @@
 
 /// @file
 /// Instantiates every op of Cuda in a file of plain C++: each kernel it launches is found in
-/// tandem::compiled_cuda, or this program does not compile or link.
+/// tandem::compiled_cuda, or this program does not compile or link. The headers of cuda::std show
+/// that the library's declarations for plain C++ collide with none of theirs.
 
 #include <cstdio>
 #include <ratio>
+
+#include <cuda/std/functional>
+#include <cuda/std/tuple>
 
 #include <tandem/cuda.cuh>
 

@@ -2,7 +2,7 @@
 
 /// @file
 /// A layer of the user's own has a kernel of its own, which a C++ compiler alone cannot translate.
-/// This file must not compile, and the error must say what to do.
+/// This file must not compile, and the one error must say what to do.
 
 #include <string_view>
 

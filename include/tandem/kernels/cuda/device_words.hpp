@@ -3,7 +3,8 @@
 
 /// @file
 /// Declares the words of device code for plain C++, which reads kernels but instantiates none: a
-/// unit that nvcc compiles has them, see impl/src.cuh. Nothing here has a body.
+/// unit that nvcc compiles has them, see impl/src.cuh. Nothing here has a body. All declarations
+/// are of namespace tandem::cuda, so that a program may include CUB and cuda/std, too.
 
 #include <tandem/core/config.hpp>
 
@@ -11,6 +12,8 @@
 
 #include <cuda_runtime_api.h>
 #include <device_launch_parameters.h>
+
+namespace tandem::cuda {
 
 void __syncthreads();
 void __threadfence();
@@ -48,10 +51,6 @@ template <class T>
 struct WarpReduce : Collective {
   using Collective::Collective;
 };
-struct DeviceTransform {
-  template <class... Arguments>
-  static cudaError_t Transform(Arguments const&...);
-};
 struct DeviceReduce {
   template <class... Arguments>
   static cudaError_t TransformReduce(Arguments const&...);
@@ -67,13 +66,6 @@ struct DeviceRadixSort {
 
 }  // namespace cub
 
-namespace cuda::std {
-
-template <class T = void>
-struct plus {};
-template <class... Parts>
-int make_tuple(Parts const&...);
-
-}  // namespace cuda::std
+}  // namespace tandem::cuda
 
 #endif

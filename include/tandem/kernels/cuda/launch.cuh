@@ -75,6 +75,25 @@ inline bool awaits_previous(void const* kernel) {
   return attributes.ptxVersion >= 90;
 }
 
+namespace detail {
+
+/// One class for all kernels of a file, so that a compiler prints the sentence once.
+template <bool DeviceCode>
+struct KernelsTranslated {
+  static constexpr bool value = true;
+  static_assert(DeviceCode,
+                "this file has a kernel of its own, of a layer, a loss or an optimizer of yours or "
+                "of a precision that tandem::compiled_cuda has not: compile it with nvcc");
+};
+
+/// True, or an error. No function pointer is void: the condition depends on the parameters, so that
+/// a compiler asks for it where a launch is instantiated.
+template <class... Parameters>
+inline constexpr bool translates_kernels =
+    KernelsTranslated<TANDEM_DEVICE_CODE || std::is_void_v<void (*)(Parameters...)>>::value;
+
+}  // namespace detail
+
 /// Queues @p kernel on @p stream with @p threads to a block; returns without waiting for it.
 ///
 /// A grid with no blocks queues nothing. The arguments are converted to the kernel's parameters
@@ -87,10 +106,7 @@ inline bool awaits_previous(void const* kernel) {
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), Grid grid, int threads, Stream const& stream,
             std::type_identity_t<Parameters>... arguments) {
-  static_assert(TANDEM_DEVICE_CODE || sizeof...(Parameters) > 1000,
-                "this file has a kernel of its own, of a layer, a loss or an optimizer of yours or "
-                "of a precision that tandem::compiled_cuda has not: compile it with nvcc");
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) {
+  if (!detail::translates_kernels<Parameters...> || grid.x == 0 || grid.y == 0 || grid.z == 0) {
     return;
   }
   void* pointers[sizeof...(Parameters) + 1] = {

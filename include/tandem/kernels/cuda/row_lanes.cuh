@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/config.hpp>
 #if TANDEM_DEVICE_CODE
 #include <cub/block/block_reduce.cuh>
 #include <cub/warp/warp_reduce.cuh>
 #include <cuda/std/functional>
 #endif
 
-#include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/launch.cuh>
 #include <tandem/runtime/cuda/stream.hpp>
 
@@ -41,6 +41,13 @@ struct RowPlace {
 
 namespace detail {
 
+/// The addition that CUB's reductions know. Plain C++ reads its name alone.
+#if TANDEM_DEVICE_CODE
+using StdPlus = ::cuda::std::plus<>;
+#else
+struct StdPlus {};
+#endif
+
 /// Joins the values of a row's lanes; the result is in lane 0, the others get nothing of use.
 ///
 /// Order: CUB's: in a warp lane i takes in lane i + d, d = 1, 2, 4, 8, 16; then warps in order.
@@ -57,7 +64,7 @@ __device__ Value join_lanes(Value const& own, Merge const& merge) {
 /// join_lanes() by addition.
 template <int Lanes, class Value>
 __device__ Value sum_lanes(Value own) {
-  return join_lanes<Lanes>(own, ::cuda::std::plus<>{});
+  return join_lanes<Lanes>(own, StdPlus{});
 }
 
 template <class T>

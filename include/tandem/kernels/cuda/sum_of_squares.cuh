@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #if TANDEM_DEVICE_CODE
 #include <cub/device/device_reduce.cuh>
-#include <cuda/std/functional>
 #endif
 
-#include <tandem/core/config.hpp>
 #include <tandem/kernels/cuda/compute_type.hpp>
+#include <tandem/kernels/cuda/row_lanes.cuh>
 #include <tandem/runtime/cuda/device.hpp>
 #include <tandem/runtime/cuda/error.hpp>
 #include <tandem/runtime/cuda/stream.hpp>
@@ -35,8 +35,8 @@ template <class T>
 void reduce_squares(Stream const& stream, T const* x, std::int64_t n, double* result, void* scratch,
                     std::size_t& bytes) {
   ScopedDevice const scope{stream.device()};
-  check(cub::DeviceReduce::TransformReduce(scratch, bytes, x, result, n, ::cuda::std::plus<>{},
-                                           Square{}, 0.0, stream.get()));
+  check(cub::DeviceReduce::TransformReduce(scratch, bytes, x, result, n, StdPlus{}, Square{}, 0.0,
+                                           stream.get()));
 }
 
 }  // namespace detail

@@ -11,8 +11,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <tandem/core/config.hpp>
 #if TANDEM_DEVICE_CODE
 #include <cub/device/device_transform.cuh>
+#include <cuda/std/tuple>
 #endif
 
 #include <tandem/kernels/cuda/launch.cuh>
@@ -161,10 +163,12 @@ void transform(Stream const& stream, std::int64_t n, Body const& body, U* y, T c
   } else if (n % width != 0 || n * static_cast<std::int64_t>(sizeof(U)) < bulk_bytes) {
     map<width>(stream, n, body);
   } else {
+#if TANDEM_DEVICE_CODE
     ScopedDevice const scope{stream.device()};
     check(cub::DeviceTransform::Transform(
         ::cuda::std::make_tuple(reinterpret_cast<Pack<T, width> const*>(x)...),
         reinterpret_cast<Pack<U, width>*>(y), n / width, body, stream.get()));
+#endif
   }
 }
 
