@@ -48157,9 +48157,16 @@ constexpr auto sequential_table(StageMapView const& map, int microbatches) {
   return table;
 }
 
+/// In place of Split<…>s and the like.
+struct UncutModel {
+  static constexpr int parts = 1;
+  static constexpr bool is_whole = true;
+};
+
 /// A model that one device has whole.
 template <int Microbatches>
 struct OneDeviceModel {
+  using HowType = UncutModel;
   static constexpr Mesh mesh{};
   static constexpr int devices = 1;
   static constexpr int copies = 1;

@@ -42,7 +42,8 @@ INSTANCE_MACROS = "impl/instance_macros.hpp"
 INSTANCES = {"impl/instances.hpp", "impl/rank_parts.hpp", "impl/cuda_instances.cuh", INSTANCE_MACROS}  # compiled there alone
 DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES, "impl/src.cuh", *INSTANCES}  # may include all and do so inside #if
 AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp", INSTANCE_MACROS}  # included by every door
-MACRO_HOMES = {"strategy/rules.hpp", "core/config.hpp", "core/bodies.hpp", "core/contract.hpp", BODIES, *INSTANCES}
+MACROS = ["core/config.hpp", "core/bodies.hpp"]  # the first includes the second
+MACRO_HOMES = {*MACROS, "core/contract.hpp", "strategy/rules.hpp", BODIES, *INSTANCES}
 LONG = 300  # lines: is it one idea?
 
 # Headers that bind another library or backend are included by those who want them; all others are
@@ -121,6 +122,23 @@ def check_kernels(text):
             yield text.count("\n", 0, kernel.start()) + 1, "a kernel begins with await_previous();"
 
 
+def macros_of(root):
+    """What the headers of MACROS define."""
+    texts = [without_comments((root / name).read_text(encoding="utf-8")) for name in MACROS if (root / name).is_file()]
+    return set(re.findall(r"^\s*#\s*define\s+(\w+)", "\n".join(texts), re.M))
+
+
+def check_conditions(text, macros):
+    """A macro that is not defined is 0 in an #if, so a header that asks for one includes its home, above and always."""
+    ifs, included = 0, False
+    for number, line in enumerate(without_comments(text).splitlines(), start=1):
+        if re.match(r"\s*#\s*(el)?if", line) and not included:
+            for macro in sorted(macros & set(re.findall(r"\w+", line))):
+                yield number, f"{macro} is asked for above #include <tandem/{MACROS[0]}>"
+        ifs += bool(re.match(r"\s*#\s*if", line)) - bool(re.match(r"\s*#\s*endif", line))
+        included |= ifs == 0 and bool(re.match(rf"\s*#\s*include\s*<tandem/{re.escape(MACROS[0])}>", line))
+
+
 def check_header(path, text, exists):
     """Yields (line, fault) for the header at `path`, relative to include/tandem."""
     lines = text.splitlines()
@@ -190,12 +208,16 @@ def questions(include):
 def check_tree(include):
     root = pathlib.Path(include) / "tandem"
     headers = headers_of(include)
+    macros = macros_of(root)
     faults = []
     for header in headers:
         path = header.relative_to(root).as_posix()
         text = header.read_text(encoding="utf-8")
         for line, fault in check_header(path, text, lambda name: (root / name).is_file()):
             faults.append(f"include/tandem/{path}:{line}: {fault}")
+        if path not in MACRO_HOMES:
+            for line, fault in check_conditions(text, macros):
+                faults.append(f"include/tandem/{path}:{line}: {fault}")
     names = [h.relative_to(root).as_posix() for h in headers]
     if (root / "tandem.hpp").is_file():
         seen = reached(root, ROOT_HEADERS + [BODIES] + [name for name in names if re.search(OPTIONAL, name)])

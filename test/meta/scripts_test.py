@@ -185,6 +185,18 @@ class Layers(Tree):
         self.accepts("#if TANDEM_BODIES\n#include <tandem/core/base.hpp>\n#endif\n")
         self.refuses("inside #if", "#if TANDEM_BODIES\n#if 1\n#include <tandem/core/base.hpp>\n#endif\n#endif\n")
 
+    def test_conditions_are_of_macros_that_are_there(self):
+        self.header("core/config.hpp", "#define HAS_THREADS 1\n")
+        include = "#include <tandem/core/config.hpp>\n"
+        for condition in "#if HAS_THREADS", "#if 0\n#elif !defined(HAS_THREADS)", "#ifndef HAS_THREADS":
+            with self.subTest(condition):
+                line = 3 + condition.count("\n")
+                fault = f"graph/a.hpp:{line}: HAS_THREADS is asked for above #include <tandem/core/config.hpp>"
+                self.refuses(fault, f"{condition}\n#endif\n")
+                self.refuses(fault, f"{condition}\n#endif\n{include}")
+                self.accepts(f"{include}{condition}\n#endif\n")
+        self.accepts("#if HAS_NOTHING\n#endif\n// #if HAS_THREADS\n")
+
     def test_spdx(self):
         self.refuses("SPDX", "", head="#pragma once\n")
 

@@ -19,6 +19,7 @@
 #include <tandem/comm/threads/communicator.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem {
 

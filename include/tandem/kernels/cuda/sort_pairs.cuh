@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <tandem/core/config.hpp>
 #if TANDEM_DEVICE_CODE
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_select.cuh>

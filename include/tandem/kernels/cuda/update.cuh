@@ -13,12 +13,12 @@
 #include <new>
 #include <type_traits>
 
+#include <tandem/core/config.hpp>
 #if TANDEM_DEVICE_CODE
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
 #endif
 
-#include <tandem/core/config.hpp>
 #include <tandem/core/finite.hpp>
 #include <tandem/core/gradient_rows.hpp>
 #include <tandem/core/loss_scaling.hpp>
