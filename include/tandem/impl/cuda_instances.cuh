@@ -246,6 +246,36 @@
 #define TANDEM_IMPL_HAS(part) 0
 #endif
 
+// The choice of cuDNN and NCCL changes which ranks there are, so it is in the name of a symbol that
+// the unit with the ranks defines and every other unit asks for. Units of one program that differ
+// do not link, and the linker's message says in what.
+#if defined(TANDEM_CUDNN)
+#define TANDEM_NAME_OF_CUDNN with_cudnn
+#else
+#define TANDEM_NAME_OF_CUDNN without_cudnn
+#endif
+#if defined(TANDEM_NCCL)
+#define TANDEM_NAME_OF_NCCL with_nccl
+#else
+#define TANDEM_NAME_OF_NCCL without_nccl
+#endif
+#define TANDEM_JOIN_NAMES(a, b) tandem_kernels_##a##_##b
+#define TANDEM_NAME_OF_KERNELS(a, b) TANDEM_JOIN_NAMES(a, b)
+#define TANDEM_KERNELS_NAME TANDEM_NAME_OF_KERNELS(TANDEM_NAME_OF_CUDNN, TANDEM_NAME_OF_NCCL)
+extern char const TANDEM_KERNELS_NAME;
+#if TANDEM_IMPL_HAS(5)
+char const TANDEM_KERNELS_NAME = 0;
+#elif defined(__GNUC__) || defined(__clang__)
+namespace tandem::detail {
+[[gnu::used]] static char const* const kernels_elsewhere = &TANDEM_KERNELS_NAME;
+}
+#endif
+#undef TANDEM_KERNELS_NAME
+#undef TANDEM_NAME_OF_KERNELS
+#undef TANDEM_JOIN_NAMES
+#undef TANDEM_NAME_OF_NCCL
+#undef TANDEM_NAME_OF_CUDNN
+
 namespace tandem::cuda {
 
 #if TANDEM_IMPL_HAS(1)
