@@ -181,6 +181,43 @@ std::vector<double> numbers_behind(std::string const& text, std::string const& b
   return list;
 }
 
+TEST_CASE("describe prints where a model is cut, and what each part computes and sends") {
+  std::string const text = describe<Described, ModelParallel<Auto<2>>>();
+  int const begin = tandem::detail::balanced_tops<2>(graph<Described>).of[0];
+  CHECK(text.find("\ncut into 2 parts, Split<" + std::to_string(begin) + ">, Split<" +
+                  std::to_string(4 - begin) + ">;") != std::string::npos);
+  std::int64_t macs[2] = {};
+  std::int64_t weights[2] = {};
+  std::int64_t sent = 0;
+  for (int n = 0; n < graph<Described>.nodes; ++n) {
+    Node const& node = graph<Described>.node[n];
+    macs[node.top < begin ? 0 : 1] += node.macs;
+    weights[node.top < begin ? 0 : 1] += tandem::detail::weights_of(graph<Described>, node);
+    sent = node.top == begin - 1 ? node.out.elements() * 4 : sent;
+  }
+  for (int part = 0; part < 2; ++part) {
+    std::string const own = text.substr(text.find("cut into"));
+    std::string const layers = part == 0 ? "0" : std::to_string(begin);
+    std::size_t const at =
+        own.find("\n" + std::to_string(part) + "        " + std::to_string(part));
+    REQUIRE(at != std::string::npos);
+    std::istringstream line{own.substr(at)};
+    std::string word;
+    line >> word >> word >> word;
+    CHECK(word.substr(0, layers.size()) == layers);
+    double parameters = 0;
+    double mmacs = 0;
+    double mflops = 0;
+    double kib = 0;
+    line >> parameters >> mmacs >> mflops >> kib;
+    CHECK(parameters == static_cast<double>(weights[part]));
+    CHECK(std::fabs(mmacs - static_cast<double>(macs[part]) / 1e6) <= 0.0051);
+    CHECK(std::fabs(mflops - 6 * static_cast<double>(macs[part]) / 1e6) <= 0.0051);
+    CHECK(std::fabs(kib - (part == 0 ? static_cast<double>(sent) / 1024 : 0.0)) <= 0.051);
+  }
+  CHECK(describe<Described>().find("cut into") == std::string::npos);
+}
+
 TEST_CASE("describe prints any network, and the memory that fits counts") {
   using S = ModelParallel<Split<2>, Split<2>>;
   std::string const plain = describe<Described>({.title = "Mine"});

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <tandem/comm/volume.hpp>
 #include <tandem/core/config.hpp>
@@ -19,6 +20,7 @@
 #include <tandem/graph/spread/volume.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/weight_average.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/program.hpp>
 
@@ -72,13 +74,23 @@ TANDEM_ONCE std::string memory_line(std::string const& device, DeviceMemory cons
 TANDEM_ONCE std::string memory_heads(DescribeOptions const& options, std::string const& precision,
                                      int replicas);
 
+/// A row for each part of a model that is cut over devices: which device has it, or which two where
+/// there are two copies of the model, its top-level layers, and what it computes and sends for a
+/// sample. Above it the Splits that cut so, where parts are runs of top-level layers.
+/// @param graph         with relays
+/// @param part          of each node
+/// @param scalar_bytes  of an activation's element
+TANDEM_ONCE std::string parts_table(GraphView graph, std::int16_t const* part,
+                                    StageMapView const& map, std::int64_t scalar_bytes);
+
 /// The values that Let has named and that stages hand on without reading them.
 TANDEM_ONCE std::string relayed_values(GraphView graph, std::int16_t const* stage);
 
 }  // namespace detail
 
 /// A table of @p Net: each layer's path, kind, output, parameters, multiply-accumulates and output
-/// in KiB, and their sums; weights that layers share; named values that stages relay; of
+/// in KiB, and their sums; weights that layers share; where the model is cut, also by Auto, and
+/// what each part computes and sends; named values that stages relay; of
 /// TensorParallel and SpatialParallel how each value and its gradient are dealt out, and what is
 /// added up or exchanged; and, of .batch samples, each device's memory by the function that fits<>
 /// asks, parameters, gradients, the optimizer's states, activations and their gradients. Needs no
@@ -95,6 +107,8 @@ std::string describe(DescribeOptions const& options = {}) {
   std::string text = detail::layer_table(network, options.title, network.tops, options.top_only);
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
   if constexpr (S::devices > 1) {
+    text += detail::parts_table(P::Routed::graph, P::Routed::partition.part, P::map,
+                                static_cast<std::int64_t>(sizeof(typename Precision::Scalar)));
     text += detail::relayed_values(P::Routed::graph, P::Routed::partition.part);
   }
   if constexpr (P::has_tiles || P::layer_slices > 1) {
@@ -291,6 +305,77 @@ TANDEM_ONCE std::string memory_heads(DescribeOptions const& options, std::string
          (replicas > 1 ? ", on the devices of each of " + std::to_string(replicas) + " replicas"
                        : "") +
          ": at most, without scratch memory and packed weights\n" + heads;
+}
+
+/// "Split<4>, Split<5>"; "" where parts are no runs of top-level layers.
+TANDEM_ONCE std::string splits_of(GraphView graph, std::int16_t const* part) {
+  std::string text;
+  int begin = 0;  // the first top-level layer of the part
+  for (int n = 0; n < graph.nodes; ++n) {
+    bool const last = n + 1 == graph.nodes;
+    if (last || part[n + 1] != part[n]) {
+      int const end = graph.node[n].top + 1;
+      if (!last && (part[n + 1] != part[n] + 1 || graph.node[n + 1].top < end)) {
+        return "";
+      }
+      text += (begin > 0 ? ", Split<" : "Split<") + std::to_string(end - begin) + ">";
+      begin = end;
+    }
+  }
+  return text;
+}
+
+TANDEM_ONCE std::string parts_table(GraphView graph, std::int16_t const* part,
+                                    StageMapView const& map, std::int64_t scalar_bytes) {
+  std::string const splits = splits_of(graph, part);
+  std::string text =
+      "\ncut into " + std::to_string(map.parts()) + " parts" +
+      (splits.empty() ? "" : ", " + splits) +
+      "; of a sample's training step, gradients of the values go back the same way\n";
+  char line[256];
+  std::snprintf(line, sizeof line, "%-8s %-10s %-12s %12s %12s %12s %12s\n", "part", "device",
+                "layers", "parameters", "MMACs", "MFLOPs", "KiB sent");
+  text += line;
+  for (int p = 0; p < map.parts(); ++p) {
+    std::string devices = std::to_string(map.device[p]);
+    for (int copy = 1; copy < map.copies; ++copy) {
+      devices += ", " + std::to_string(map.device[copy * map.parts() + p]);
+    }
+    int first = -1;
+    int last = -1;
+    std::int64_t weights = 0;
+    std::int64_t macs = 0;
+    std::int64_t sent = 0;
+    for (int n = 0; n < graph.nodes; ++n) {
+      Node const& node = graph.node[n];
+      if (part[n] != p || node.kind == NodeKind::input) {
+        continue;
+      }
+      first = first < 0 ? node.top : first;
+      last = node.top;
+      weights += weights_of(graph, node);
+      macs += node.macs;
+      std::vector<bool> goes(static_cast<std::size_t>(map.devices));  // to each device once
+      for (int reader = n + 1; reader < graph.nodes; ++reader) {
+        for (int e = 0; e < graph.node[reader].edges; ++e) {
+          auto const to = static_cast<std::size_t>(map.device[part[reader]]);
+          if (graph.source[graph.node[reader].first_edge + e] == n &&
+              map.device[part[reader]] != map.device[p] && !goes[to]) {
+            goes[to] = true;
+            sent += node.out.elements() * scalar_bytes;
+          }
+        }
+      }
+    }
+    std::string const layers =
+        first == last ? std::to_string(first) : std::to_string(first) + "-" + std::to_string(last);
+    std::snprintf(line, sizeof line, "%-8d %-10.20s %-12.20s %12lld %12.2f %12.2f %12.1f\n", p,
+                  devices.c_str(), layers.c_str(), static_cast<long long>(weights),
+                  static_cast<double>(macs) / 1e6, 6 * static_cast<double>(macs) / 1e6,
+                  static_cast<double>(sent) / 1024);
+    text += line;
+  }
+  return text;
 }
 
 TANDEM_ONCE std::string relayed_values(GraphView graph, std::int16_t const* stage) {
