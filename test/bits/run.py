@@ -46,9 +46,14 @@ def hash_of(path):
     return digest.hexdigest()
 
 
+def kind_of(program):
+    """The same of a program with types and of that with values."""
+    return program.name.removeprefix("bits_").removeprefix("values_")
+
+
 def lines_of(program):
     """What it prints, and the hash of each pair's checkpoint behind it."""
-    kind = program.name.removeprefix("bits_").removeprefix("values_")
+    kind = kind_of(program)
     limit, flag = INSTRUCTIONS.get(kind, ("AVX2", "avx2"))
     if not can_run(flag):
         print(f"{kind}: skipped: this processor has no {flag}")
@@ -67,7 +72,7 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("programs", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
-    found = {program.name.removeprefix("bits_"): lines_of(program) for program in options.programs}
+    found = {kind_of(program): lines_of(program) for program in options.programs}
     found = {kind: lines for kind, lines in found.items() if lines is not None}
     if options.write:
         kept = [line for line in EXPECTED.read_text().splitlines() if line.split("/")[0] not in found]

@@ -183,7 +183,7 @@ std::vector<double> numbers_behind(std::string const& text, std::string const& b
 
 TEST_CASE("describe prints where a model is cut, and what each part computes and sends") {
   std::string const text = describe<Described, ModelParallel<Auto<2>>>();
-  int const begin = tandem::detail::balanced_tops<2>(graph<Described>).of[0];
+  int const begin = balanced_tops<2>(graph<Described>).of[0];
   CHECK(text.find("\ncut into 2 parts, Split<" + std::to_string(begin) + ">, Split<" +
                   std::to_string(4 - begin) + ">;") != std::string::npos);
   std::int64_t macs[2] = {};
