@@ -96,8 +96,8 @@ constexpr std::array<OpFactory<Backend>, static_cast<std::size_t>(OpForm::count)
   return made;
 }
 
-/// Of a network's ops in all forms, group by group; behind them those that ranks that share layers
-/// have besides: RowBias, then TileExchange.
+/// Of a network's ops in all forms, group by group; behind them those of nodes that the network has
+/// not: RowBias, TileExchange and AddJoin, which also adds the slices of a rank that has several.
 template <class Net, class Backend, class Groups>
 struct ChosenFactories;
 template <class Net, class Backend, int... G>
@@ -105,7 +105,7 @@ struct ChosenFactories<Net, Backend, std::integer_sequence<int, G...>> {
   using Device = WholeDevice<Net, Backend>;
   static constexpr int forms = static_cast<int>(OpForm::count);
   static constexpr auto of = [] {
-    std::array<OpFactory<Backend>, sizeof...(G) * forms + 2> all{};
+    std::array<OpFactory<Backend>, sizeof...(G) * forms + 3> all{};
     std::size_t next = 0;
     auto const add = [&](auto const& own) {
       for (OpFactory<Backend> const factory : own) {
@@ -114,8 +114,9 @@ struct ChosenFactories<Net, Backend, std::integer_sequence<int, G...>> {
     };
     (add(factories_of<Device, Backend, G>()), ...);
     all[next++] = make_op<Op<RowBias, Backend>, Backend, OpCalls{.wanted = Wanted::weight}>;
-    all[next] = make_op<Op<TileExchange, Backend>, Backend,
-                        OpCalls{.way = OpWay::exchange, .wanted = Wanted::input}>;
+    all[next++] = make_op<Op<TileExchange, Backend>, Backend,
+                          OpCalls{.way = OpWay::exchange, .wanted = Wanted::input}>;
+    all[next] = make_op<Op<AddJoin, Backend>, Backend, OpCalls{}>;
     return all;
   }();
 };
@@ -164,12 +165,17 @@ class ChosenProgram {
         : ops{Factories::of.data(), nullptr},
           program{tables, ops, criterion_type<Loss, Metric, Backend>(graph<Net>.output().out)} {
       for (int n = 0; n < tables.graph.nodes; ++n) {
-        group.push_back(detail::factory_of(tables.graph.node[n], detail::op_groups<Whole>.of,
-                                           groups, tables.several_replicas));
+        Node const& node = tables.graph.node[n];
+        int const own =
+            detail::factory_of(node, detail::op_groups<Whole>.of, groups, tables.several_replicas);
+        bool const of_layer = own >= 0 && own < groups * Factories::forms;
         expects(
-            group.back() < 0 || Factories::of[static_cast<std::size_t>(group.back())] != nullptr,
+            own < 0 || Factories::of[static_cast<std::size_t>(own)] != nullptr,
             "AnyStrategy: a layer has no kernels for its part under this strategy; take another "
             "strategy");
+        expects(!of_layer || graph<Net>.node[node.origin].kind == node.kind,
+                "AnyStrategy: a node of the strategy's own has no op");
+        group.push_back(own);
       }
       ops.group = group.data();
     }
@@ -223,6 +229,9 @@ TANDEM_ONCE int factory_of(Node const& node, int const* group, int groups, bool 
   }
   if (node.kind == NodeKind::exchange) {
     return groups * forms + 1;
+  }
+  if (node.kind == NodeKind::add) {
+    return groups * forms + 2;
   }
   Dealt const own = op_of(node);
   bool const words = own == Dealt::embedding || own == Dealt::vocabulary;
