@@ -63,7 +63,7 @@ int run(int steps) {
   auto const made = make_rank<Device, Null, SoftmaxCrossEntropy<>, Accuracy, SelfCommunicator>(
       {.largest_microbatch = largest_microbatch(samples, Device::batching), .optimizer = Sgd{}},
       {[](int) { return SelfCommunicator{}; },
-       RankGroups{group_facts<typename Device::Program>, Device::Program::mesh_of(1)}, 0});
+       RankGroups{group_facts<typename Device::Program>, Device::Program::mesh}, 0});
   auto& rank = static_cast<RankOf<Device, Null, SoftmaxCrossEntropy<>, SelfCommunicator>&>(*made);
   std::vector<float> const x(static_cast<std::size_t>(samples) * 3 * 32 * 32);
   std::vector<std::int32_t> const labels(samples);

@@ -71,7 +71,7 @@ std::size_t read_by_one(Images const& data, int batch, int const& processes) {
 template <int Ranks>
 void count([[maybe_unused]] int most_started) {
   using P = Large<Ranks>;
-  auto const groups = RankGroups{group_facts<P>, P::mesh_of(1)}.list();
+  auto const groups = RankGroups{group_facts<P>, P::mesh}.list();
   std::size_t const rounds = detail::rounds_of(groups, Ranks).size();
   host::Device host{1};
   StepSums<Host> sums{host, P::batching.microbatches, 1, true};

@@ -52068,7 +52068,6 @@ struct Program {
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
   static constexpr bool several_replicas = any_replicas || batching.replicas > 1;
-  static constexpr bool several_ranks = any_replicas || ranks > 1;
   /// What a transport is made for.
   static constexpr int transport_ranks = any_replicas ? by_world : ranks;
   static_assert(ranks == S::ranks && devices == S::devices &&
@@ -52093,9 +52092,6 @@ struct Program {
   static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
   /// And of the parameters.
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
-  /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
-  /// to be read.
-  static constexpr bool has_pieces = sharded_state || layer_slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   /// What is said of layers that ranks share. Tables of words stay whole where bits are not to
@@ -52138,11 +52134,6 @@ struct Program {
        .widest_tie = ties.widest()},
       network, network, asked_wishes, partition.part, map.stages));
   static_assert(detail::RuleHolds<broken.rule, Net, broken.first, broken.second>::value);
-
-  /// The ranks of so many replicas, which a strategy that tells their number knows.
-  [[nodiscard]] static constexpr Mesh mesh_of(int replicas) {
-    return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;
-  }
 
   /// What device @p D of each replica does.
   template <int D>
@@ -59904,6 +59895,9 @@ template <class T>
 class GroupTransportOf final : public GroupTransport {
  public:
   explicit GroupTransportOf(TransportOptions const& options) : own{options} {}
+  TANDEM_COLD static std::unique_ptr<GroupTransport> make(TransportOptions const& options) {
+    return std::make_unique<GroupTransportOf>(options);
+  }
 
   [[nodiscard]] int first_rank() const override { return own.first_rank(); }
   [[nodiscard]] int local_ranks() const override { return own.local_ranks(); }
@@ -61077,6 +61071,12 @@ struct ProgramFacts {
   [[nodiscard]] constexpr bool streams() const {
     return asynchrony.on() || tables().post_validated;
   }
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  /// @param of_feed  Feed::steps_in_flight
+  [[nodiscard]] constexpr int steps_in_flight(int of_feed) const {
+    return asynchrony.on() ? asynchrony.late_steps(0) + 2 : streams() ? 2 : of_feed;
+  }
   [[nodiscard]] bool several_ranks() const {
     return tables().any_replicas || tables().mesh.size() > 1;
   }
@@ -61103,14 +61103,11 @@ struct ProgramFacts {
 
 namespace detail {
 
-template <class Program, int... D>
-constexpr std::array<DeviceTables const*, sizeof...(D)> tables_of(
-    std::integer_sequence<int, D...> /*devices*/) {
-  return {{&device_tables<typename Program::template Device<D>>...}};
-}
 template <class Program>
-inline constexpr auto tables_of_devices =
-    tables_of<Program>(std::make_integer_sequence<int, Program::devices>{});
+inline constexpr auto tables_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
+  return std::array{&device_tables<typename Program::template Device<D>>...};
+}
+(std::make_integer_sequence<int, Program::devices>{});
 
 template <class Program>
 constexpr ProgramFacts facts_of() {
@@ -61295,10 +61292,12 @@ class WorkerGroup {
   /// Compares a call, and its numbers, with those of the other processes.
   using Meet = void (*)(WorkerGroup&, World const&, char const* call, detail::CallNumbers const&);
 
+  using MakeTransport = std::unique_ptr<GroupTransport> (*)(TransportOptions const&);
+
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param compare  null: the transport has one process
-  TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                          std::unique_ptr<GroupTransport> transport, MakeRank make, Meet compare);
+  TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options, World const& world,
+                          MakeTransport connect, MakeRank make, Meet compare);
 
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
@@ -61512,13 +61511,14 @@ class WorkerGroup {
 
 template <class BatchType>
 WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                                    std::unique_ptr<GroupTransport> transport, MakeRank make,
+                                    World const& world, MakeTransport connect, MakeRank make,
                                     Meet compare)
     : group_{group},
       meet_{compare},
       batching_{batching_with(facts().tables(), options.microbatches, options.replicas)},
       mesh_{facts().tables().mesh_of(options.replicas)},
-      held_transport_{std::move(transport)},
+      held_transport_{connect(detail::transport_options(
+          group.limit, world, RankGroups{facts().groups, mesh_}.list(), mesh_.size()))},
       first_rank_{transport_.first_rank()},
       held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
       elsewhere_{facts().devices, options, mesh_, first_rank_, size()},
@@ -64147,26 +64147,13 @@ class WorkersOf
       tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
   static constexpr ProgramFacts const& program = program_facts<Program>;
-  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
-  /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight = program.asynchrony.on()
-                                             ? program.asynchrony.late_steps(0) + 2
-                                         : program.streams() ? 2
-                                                             : FeedType::steps_in_flight;
+  static constexpr int steps_in_flight = program.steps_in_flight(FeedType::steps_in_flight);
   static_assert(
       detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
-      : WorkersOf{options, limit, world, program.tables().mesh_of(options.replicas)} {}
-
- private:
-  static constexpr bool passes_on =
-      !in_one_process<TransportType> && SendsAndReceives<Communicator, double>;
-
-  TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
-                        Mesh const& mesh)
       : Group{{.facts = program,
                .limit = limit,
                .targets = targets_shape<LossType>(Program::network.output().out),
@@ -64174,10 +64161,14 @@ class WorkersOf
                .passes_on = passes_on,
                .captured_beside = is_capturable_beside_others<Communicator>},
               options,
-              std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
-                  limit, world, RankGroups{program.groups, mesh}.list(), mesh.size())),
+              world,
+              GroupTransportOf<TransportType>::make,
               {.call = make_rank},
               meet()} {}
+
+ private:
+  static constexpr bool passes_on =
+      !in_one_process<TransportType> && SendsAndReceives<Communicator, double>;
 
   static constexpr typename Group::Meet meet() {
     if constexpr (in_one_process<TransportType>) {
@@ -64501,50 +64492,8 @@ struct RefusedTrainer {
 // ---- tandem/train/ranks/make_rank_options.hpp
 
 /// @file
-/// What the ranks of a trainer are made for, from its options.
-
-namespace tandem {
-
-/// @param table  outlives the ranks' construction
-/// @throws ContractError  the batch has fewer samples than there are microbatches
-TANDEM_ONCE TANDEM_COLD RankOptions make_rank_options(ProgramFacts const& facts,
-                                                      TrainerOptions const& options,
-                                                      ImportedTable const& table);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE RankOptions make_rank_options(ProgramFacts const& facts, TrainerOptions const& options,
-                                          ImportedTable const& table) {
-  int const replicas = facts.replicas_of(options.world);
-  Batching const batching = batching_with(facts.tables(), table.microbatches, replicas);
-  check_microbatches(options.batch, batching);
-  return {.largest_microbatch = largest_microbatch(options.batch, batching),
-          .device = {.threads = options.threads_per_device},
-          .optimizer = options.optimizer,
-          .groups = options.groups,
-          .clip_value = options.clip_value,
-          .average = options.average,
-          .scaling = options.loss_scaling.value_or(LossScaling::off()),
-          .rows = table.microbatches > 0 ? &table.rows : nullptr,
-          .microbatches = table.microbatches,
-          .replicas = replicas,
-          .record = options.record,
-          .debug = options.record == false,
-          .cuda = options.cuda};
-}
-
-}  // namespace tandem
-
-#endif
-
-// ---- tandem/train/ranks/table_for.hpp
-
-/// @file
-/// table_for: the rows that a trainer's options ask for in place of its strategy's, if they do.
+/// What the ranks of a trainer are made for, from its options, and the rows that these ask for in
+/// place of the strategy's, if they do.
 
 namespace tandem {
 
@@ -64554,6 +64503,12 @@ namespace tandem {
 ///                        or leaves cannot be dealt to the replicas
 TANDEM_ONCE TANDEM_COLD ImportedTable table_for(ProgramFacts const& facts,
                                                 TrainerOptions const& options);
+
+/// @param table  outlives the ranks' construction
+/// @throws ContractError  the batch has fewer samples than there are microbatches
+TANDEM_ONCE TANDEM_COLD RankOptions make_rank_options(ProgramFacts const& facts,
+                                                      TrainerOptions const& options,
+                                                      ImportedTable const& table);
 
 }  // namespace tandem
 
@@ -64586,6 +64541,26 @@ TANDEM_ONCE ImportedTable table_for(ProgramFacts const& facts, TrainerOptions co
           "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "
           "give them to any other strategy in its type, as Microbatches<k> or a Pipeline's Count");
   return table;
+}
+
+TANDEM_ONCE RankOptions make_rank_options(ProgramFacts const& facts, TrainerOptions const& options,
+                                          ImportedTable const& table) {
+  int const replicas = facts.replicas_of(options.world);
+  Batching const batching = batching_with(facts.tables(), table.microbatches, replicas);
+  check_microbatches(options.batch, batching);
+  return {.largest_microbatch = largest_microbatch(options.batch, batching),
+          .device = {.threads = options.threads_per_device},
+          .optimizer = options.optimizer,
+          .groups = options.groups,
+          .clip_value = options.clip_value,
+          .average = options.average,
+          .scaling = options.loss_scaling.value_or(LossScaling::off()),
+          .rows = table.microbatches > 0 ? &table.rows : nullptr,
+          .microbatches = table.microbatches,
+          .replicas = replicas,
+          .record = options.record,
+          .debug = options.record == false,
+          .cuda = options.cuda};
 }
 
 }  // namespace tandem
@@ -64687,29 +64662,30 @@ struct StepBatches {
   static constexpr StepFacts<Type> facts{
       .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
       .output = output,
-      .in_parts = !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
-}, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
-   .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
-};  // namespace tandem
+      .in_parts = detail::weight_of<LossType>() == nullptr,
+      .check = check,
+      .check_input = check_input,
+      .metric_names = MetricNames<MetricType>::list,
+      .metrics = MetricNames<MetricType>::count,
+      .computes_with = Computes<Backend>::with};
 
-private:
-// How many rows a step has where @p time says so, or as many as there may be.
-static constexpr int rows_of(Shape const& shape, int time) {
-  return time > 0 || !shape.timed ? time : shape[0];
-}
-static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-  return list.empty() ? nullptr : list.data();
-}
+ private:
+  // How many rows a step has where @p time says so, or as many as there may be.
+  static constexpr int rows_of(Shape const& shape, int time) {
+    return time > 0 || !shape.timed ? time : shape[0];
+  }
+  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+    return list.empty() ? nullptr : list.data();
+  }
 
-// All numbers that are here of a batch that has samples of @p shape.
-template <class E>
-static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
-  int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-  return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
-                                         shape.elements(time))};
-}
-}
-;
+  // All numbers that are here of a batch that has samples of @p shape.
+  template <class E>
+  static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
+    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
+    return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                           shape.elements(time))};
+  }
+};
 
 }  // namespace tandem
 

@@ -128,7 +128,6 @@ struct Program {
   /// `ranks` are those of one then.
   static constexpr bool any_replicas = detail::takes_any_replicas<S>;
   static constexpr bool several_replicas = any_replicas || batching.replicas > 1;
-  static constexpr bool several_ranks = any_replicas || ranks > 1;
   /// What a transport is made for.
   static constexpr int transport_ranks = any_replicas ? by_world : ranks;
   static_assert(ranks == S::ranks && devices == S::devices &&
@@ -153,9 +152,6 @@ struct Program {
   static constexpr bool sharded_gradients = batching.sharded_gradients && sharded_state;
   /// And of the parameters.
   static constexpr bool sharded_parameters = batching.sharded_parameters && sharded_state;
-  /// Whether a rank has a piece of what a mirror of its parameters shows: they are brought together
-  /// to be read.
-  static constexpr bool has_pieces = sharded_state || layer_slices > 1;
   /// Whether steps hand states on.
   static constexpr bool stateful = detail::carries_states(network);
   /// What is said of layers that ranks share. Tables of words stay whole where bits are not to
@@ -198,11 +194,6 @@ struct Program {
        .widest_tie = ties.widest()},
       network, network, asked_wishes, partition.part, map.stages));
   static_assert(detail::RuleHolds<broken.rule, Net, broken.first, broken.second>::value);
-
-  /// The ranks of so many replicas, which a strategy that tells their number knows.
-  [[nodiscard]] static constexpr Mesh mesh_of(int replicas) {
-    return any_replicas ? Mesh{Axis::data, replicas} * mesh : mesh;
-  }
 
   /// What device @p D of each replica does.
   template <int D>

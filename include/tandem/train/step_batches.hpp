@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include <tandem/data/batch_reader.hpp>
+#include <tandem/engine/rank/rank_parts.hpp>
 #include <tandem/engine/step/state.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/layers/metrics.hpp>
@@ -107,28 +108,29 @@ struct StepBatches {
   static constexpr StepFacts<Type> facts{
       .wanted = {.input = input, .targets = LossType::targets(output), .second = second},
       .output = output,
-      .in_parts = !requires(Target const* targets){LossType::weight({targets, 0}, 0, 0);
-}, .check = check, .check_input = check_input, .metric_names = MetricNames<MetricType>::list,
-   .metrics = MetricNames<MetricType>::count, .computes_with = Computes<Backend>::with
-};  // namespace tandem
+      .in_parts = detail::weight_of<LossType>() == nullptr,
+      .check = check,
+      .check_input = check_input,
+      .metric_names = MetricNames<MetricType>::list,
+      .metrics = MetricNames<MetricType>::count,
+      .computes_with = Computes<Backend>::with};
 
-private:
-// How many rows a step has where @p time says so, or as many as there may be.
-static constexpr int rows_of(Shape const& shape, int time) {
-  return time > 0 || !shape.timed ? time : shape[0];
-}
-static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
-  return list.empty() ? nullptr : list.data();
-}
+ private:
+  // How many rows a step has where @p time says so, or as many as there may be.
+  static constexpr int rows_of(Shape const& shape, int time) {
+    return time > 0 || !shape.timed ? time : shape[0];
+  }
+  static std::int32_t const* pointer_to(std::span<std::int32_t const> list) {
+    return list.empty() ? nullptr : list.data();
+  }
 
-// All numbers that are here of a batch that has samples of @p shape.
-template <class E>
-static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
-  int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
-  return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
-                                         shape.elements(time))};
-}
-}
-;
+  // All numbers that are here of a batch that has samples of @p shape.
+  template <class E>
+  static std::span<E const> all(Type const& batch, E const* data, Shape const& shape) {
+    int const time = rows_of(shape, shape.clock == 0 ? batch.time : batch.second.time);
+    return {data, static_cast<std::size_t>((batch.to < 0 ? batch.size : batch.to - batch.from) *
+                                           shape.elements(time))};
+  }
+};
 
 }  // namespace tandem

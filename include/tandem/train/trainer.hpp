@@ -29,7 +29,6 @@
 #include <tandem/train/options/refused_trainer.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
 #include <tandem/train/ranks/make_rank_options.hpp>
-#include <tandem/train/ranks/table_for.hpp>
 #include <tandem/train/ranks/workers_of.hpp>
 #include <tandem/train/step_batches.hpp>
 #include <tandem/train/trainer_core.hpp>

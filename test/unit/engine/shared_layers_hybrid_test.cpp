@@ -102,7 +102,7 @@ TEST_CASE("so do devices in the backend that everybody takes") {
 
 TEST_CASE("neighbours are slices, and each slice's replicas sum its gradients") {
   using P = Program<Mixed, MixedReplicas, 4>;
-  RankGroups const own{group_facts<P>, P::mesh_of(1)};
+  RankGroups const own{group_facts<P>, P::mesh};
   auto const groups = own.list();
   REQUIRE(groups.size() == 4);
   CHECK(groups[static_cast<std::size_t>(own.of_slices(0))].ranks == std::vector{0, 1});
@@ -110,8 +110,8 @@ TEST_CASE("neighbours are slices, and each slice's replicas sum its gradients") 
   CHECK(groups[static_cast<std::size_t>(own.of_stage(0, 0))].ranks == std::vector{0, 2});
   CHECK(groups[static_cast<std::size_t>(own.of_stage(3, 0))].ranks == std::vector{1, 3});
   using Alone = Program<Mixed, TensorParallel<2>, 4>;
-  CHECK(RankGroups{group_facts<Alone>, Alone::mesh_of(1)}.list().empty());
-  CHECK(RankGroups{group_facts<Alone>, Alone::mesh_of(1)}.of_slices(1) == RankGroups::all);
+  CHECK(RankGroups{group_facts<Alone>, Alone::mesh}.list().empty());
+  CHECK(RankGroups{group_facts<Alone>, Alone::mesh}.of_slices(1) == RankGroups::all);
 }
 
 // Of two tiles one above the other each has one neighbour: of a halo it gets half.

@@ -187,7 +187,7 @@ TEST_CASE("an optimizer that takes norms of whole parameters is refused") {
 TEST_CASE("messages, sums of replicas and of slices each have their own ranks") {
   using P = Program<SmallGpt, Replicas<OneFOneB>, 8>;
   static_assert(P::ranks == 8 && P::devices == 2 && P::slices == 2);
-  RankGroups const own{group_facts<P>, P::mesh_of(1)};
+  RankGroups const own{group_facts<P>, P::mesh};
   auto const groups = own.list();
   auto const ranks = [&](int group) { return groups[static_cast<std::size_t>(group)].ranks; };
   CHECK(ranks(own.of_stage(0, 0)) == std::vector{0, 4});

@@ -31,7 +31,7 @@ TEST_CASE("a type has as many replicas as there are GPUs anywhere") {
       Hybrid<DataParallel<16384>, Pipeline<OneFOneB, 4, Split<1>, Split<1>, Split<1>, Split<1>>>;
   using P = Program<Four, Tall, 4>;
   static_assert(P::ranks == 65536 && P::devices == 4);
-  auto const groups = RankGroups{group_facts<P>, P::mesh_of(1)}.list();
+  auto const groups = RankGroups{group_facts<P>, P::mesh}.list();
   CHECK(groups.size() == 4 + std::size_t{16384} * 3 * 2);
   detail::check_groups(groups, P::ranks);
   CHECK(detail::rounds_of(groups, P::ranks).size() == 5);
@@ -73,7 +73,7 @@ TEST_CASE("options of both strategies") {
 
 TEST_CASE("a replica's devices are neighbours; a part's replicas are a group") {
   using P = Program<Net, Hybrid<DataParallel<2>, Cut>, 4>;
-  auto const groups = RankGroups{group_facts<P>, P::mesh_of(1)}.list();
+  auto const groups = RankGroups{group_facts<P>, P::mesh}.list();
   REQUIRE(groups.size() == 2 + 2 * 2);
   CHECK(groups[0].ranks == std::vector{0, 2});  // part 0
   CHECK(groups[1].ranks == std::vector{1, 3});
@@ -81,7 +81,7 @@ TEST_CASE("a replica's devices are neighbours; a part's replicas are a group") {
   CHECK(groups[5].ranks == std::vector{3, 2});  // that of replica 1, backward
   // In Chimera a replica has each part twice.
   using Two = Program<Net, Hybrid<DataParallel<2>, Pipe>, 4>;
-  CHECK(RankGroups{group_facts<Two>, Two::mesh_of(1)}.list()[0].ranks == std::vector{0, 1, 2, 3});
+  CHECK(RankGroups{group_facts<Two>, Two::mesh}.list()[0].ranks == std::vector{0, 1, 2, 3});
 }
 
 TEST_CASE(
@@ -90,7 +90,7 @@ TEST_CASE(
       Four,
       Hybrid<DataParallel<2>, CrossModelParallel<AverageWeights<>, Split<1>, Split<1>, Split<2>>>,
       4>;
-  RankGroups const own{group_facts<P>, P::mesh_of(1)};
+  RankGroups const own{group_facts<P>, P::mesh};
   auto const groups = own.list();
   REQUIRE(groups.size() == 6 + 2 * 2 * 4 + 2);  // stages, links both ways, pairs
   CHECK(groups[1].ranks == std::vector{1, 4});

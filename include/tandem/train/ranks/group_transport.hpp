@@ -7,11 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 #include <tandem/comm/transport.hpp>
 #include <tandem/comm/transport_options.hpp>
 #include <tandem/core/clock.hpp>
+#include <tandem/core/config.hpp>
 
 namespace tandem {
 
@@ -41,6 +43,9 @@ template <class T>
 class GroupTransportOf final : public GroupTransport {
  public:
   explicit GroupTransportOf(TransportOptions const& options) : own{options} {}
+  TANDEM_COLD static std::unique_ptr<GroupTransport> make(TransportOptions const& options) {
+    return std::make_unique<GroupTransportOf>(options);
+  }
 
   [[nodiscard]] int first_rank() const override { return own.first_rank(); }
   [[nodiscard]] int local_ranks() const override { return own.local_ranks(); }

@@ -54,6 +54,12 @@ struct ProgramFacts {
   [[nodiscard]] constexpr bool streams() const {
     return asynchrony.on() || tables().post_validated;
   }
+  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
+  /// filled: those that the first stage has not finished, and the next one.
+  /// @param of_feed  Feed::steps_in_flight
+  [[nodiscard]] constexpr int steps_in_flight(int of_feed) const {
+    return asynchrony.on() ? asynchrony.late_steps(0) + 2 : streams() ? 2 : of_feed;
+  }
   [[nodiscard]] bool several_ranks() const {
     return tables().any_replicas || tables().mesh.size() > 1;
   }
@@ -80,14 +86,11 @@ struct ProgramFacts {
 
 namespace detail {
 
-template <class Program, int... D>
-constexpr std::array<DeviceTables const*, sizeof...(D)> tables_of(
-    std::integer_sequence<int, D...> /*devices*/) {
-  return {{&device_tables<typename Program::template Device<D>>...}};
-}
 template <class Program>
-inline constexpr auto tables_of_devices =
-    tables_of<Program>(std::make_integer_sequence<int, Program::devices>{});
+inline constexpr auto tables_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
+  return std::array{&device_tables<typename Program::template Device<D>>...};
+}
+(std::make_integer_sequence<int, Program::devices>{});
 
 template <class Program>
 constexpr ProgramFacts facts_of() {

@@ -68,10 +68,12 @@ class WorkerGroup {
   /// Compares a call, and its numbers, with those of the other processes.
   using Meet = void (*)(WorkerGroup&, World const&, char const* call, detail::CallNumbers const&);
 
+  using MakeTransport = std::unique_ptr<GroupTransport> (*)(TransportOptions const&);
+
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param compare  null: the transport has one process
-  TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                          std::unique_ptr<GroupTransport> transport, MakeRank make, Meet compare);
+  TANDEM_COLD WorkerGroup(GroupOptions const& group, RankOptions const& options, World const& world,
+                          MakeTransport connect, MakeRank make, Meet compare);
 
   WorkerGroup(WorkerGroup const&) = delete;
   WorkerGroup& operator=(WorkerGroup const&) = delete;
@@ -285,13 +287,14 @@ class WorkerGroup {
 
 template <class BatchType>
 WorkerGroup<BatchType>::WorkerGroup(GroupOptions const& group, RankOptions const& options,
-                                    std::unique_ptr<GroupTransport> transport, MakeRank make,
+                                    World const& world, MakeTransport connect, MakeRank make,
                                     Meet compare)
     : group_{group},
       meet_{compare},
       batching_{batching_with(facts().tables(), options.microbatches, options.replicas)},
       mesh_{facts().tables().mesh_of(options.replicas)},
-      held_transport_{std::move(transport)},
+      held_transport_{connect(detail::transport_options(
+          group.limit, world, RankGroups{facts().groups, mesh_}.list(), mesh_.size()))},
       first_rank_{transport_.first_rank()},
       held_ranks_{static_cast<std::size_t>(transport_.local_ranks())},
       elsewhere_{facts().devices, options, mesh_, first_rank_, size()},

@@ -51,26 +51,13 @@ class WorkersOf
       tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
   static constexpr ProgramFacts const& program = program_facts<Program>;
-  /// Steps that may be queued before the result of the first is collected. In a pipeline that stays
-  /// filled: those that the first stage has not finished, and the next one.
-  static constexpr int steps_in_flight = program.asynchrony.on()
-                                             ? program.asynchrony.late_steps(0) + 2
-                                         : program.streams() ? 2
-                                                             : FeedType::steps_in_flight;
+  static constexpr int steps_in_flight = program.steps_in_flight(FeedType::steps_in_flight);
   static_assert(
       detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
-      : WorkersOf{options, limit, world, program.tables().mesh_of(options.replicas)} {}
-
- private:
-  static constexpr bool passes_on =
-      !in_one_process<TransportType> && SendsAndReceives<Communicator, double>;
-
-  TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world,
-                        Mesh const& mesh)
       : Group{{.facts = program,
                .limit = limit,
                .targets = targets_shape<LossType>(Program::network.output().out),
@@ -78,10 +65,14 @@ class WorkersOf
                .passes_on = passes_on,
                .captured_beside = is_capturable_beside_others<Communicator>},
               options,
-              std::make_unique<GroupTransportOf<TransportType>>(detail::transport_options(
-                  limit, world, RankGroups{program.groups, mesh}.list(), mesh.size())),
+              world,
+              GroupTransportOf<TransportType>::make,
               {.call = make_rank},
               meet()} {}
+
+ private:
+  static constexpr bool passes_on =
+      !in_one_process<TransportType> && SendsAndReceives<Communicator, double>;
 
   static constexpr typename Group::Meet meet() {
     if constexpr (in_one_process<TransportType>) {
