@@ -13240,7 +13240,6 @@ struct RankPlan {
 };
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
-/// @param device    any of a replica
 /// @param replicas  of the world, where the strategy takes any number
 TANDEM_ONCE TANDEM_COLD Batching batching_with(DeviceTables const& device, int microbatches,
                                                int replicas);
@@ -13251,18 +13250,6 @@ TANDEM_ONCE TANDEM_COLD Batching batching_with(DeviceTables const& device, int m
 /// @param batching  with as many microbatches as @p table has
 TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
                                                 Batching const& batching);
-
-/// The plan of device @p Program::device.
-/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
-/// @param replicas  as batching_with()
-template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
-                                    int replicas = 1) {
-  using Whole = typename Program::Program;
-  return make_rank_plan(device_tables<Program>,
-                        imported != nullptr ? *imported : rows_of(Whole::table),
-                        batching_with(device_tables<Program>, microbatches, replicas));
-}
 
 /// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
 /// never comes to the end of one: each_action() says what it does next.
@@ -59598,9 +59585,8 @@ TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int tim
                                 std::span<std::int32_t const> lengths, std::int64_t samples);
 
 /// Checks a batch of the caller's own; returns the number of its samples.
-/// @param target   of a sample
+/// @param target   of a sample, where there are so many numbers of @p targets
 /// @param numbers  of the first input
-/// @param targets  numbers, too
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
 TANDEM_ONCE int check_batch(GraphView network, Shape const& target, std::size_t numbers,
                             std::size_t targets, Sequences const& rows, int most,
@@ -60500,103 +60486,199 @@ TANDEM_ONCE void RankThreads::stop() noexcept {
 /// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
 /// compiled once and not for each network and strategy.
 
-// ---- tandem/train/options/check_rates.hpp
+// ---- tandem/train/options/check_asynchrony.hpp
 
 /// @file
-/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
-/// finite makes every parameter so, and the loss says it a step too late.
+/// What asynchronous pipelines, and strategies that deal out parameters or layers, ask of their
+/// backend and of a trainer's options.
 
 namespace tandem {
 
-/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
-///                        of its range
-TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
+namespace detail {
 
-/// @throws ContractError  a number of loss scaling is out of its range
-TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
+template <class Backend>
+constexpr bool is_host() {
+  if constexpr (requires { typename Backend::Device; }) {
+    return std::is_same_v<typename Backend::Device, host::Device>;
+  } else {
+    return false;
+  }
+}
+
+/// Whether a backend's ops take OpSetup::slice, and sum over slices what a graph says; others than
+/// Host say so themselves.
+template <class Backend>
+constexpr bool shares_layers() {
+  if constexpr (requires { Backend::shares_layers; }) {
+    return bool{Backend::shares_layers};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether a backend's convolutions and pools take tiles with their halos, as own_geometry() says,
+/// and it has an op for TileExchange; likewise.
+template <class Backend>
+constexpr bool computes_tiles() {
+  if constexpr (requires { Backend::deals_tiles; }) {
+    return bool{Backend::deals_tiles};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
+template <class Backend>
+constexpr bool computes_rows() {
+  if constexpr (requires { Backend::deals_rows; }) {
+    return bool{Backend::deals_rows} && shares_layers<Backend>();
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
+template <class Backend>
+constexpr bool deals_states() {
+  if constexpr (requires { Backend::deals_states; }) {
+    return bool{Backend::deals_states};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether they take a part of the gradients, too; likewise.
+template <class Backend>
+constexpr bool deals_gradients() {
+  if constexpr (requires { Backend::deals_gradients; }) {
+    return bool{Backend::deals_gradients};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+/// Whether such a backend's ops go through chunks of time, see SequencePass::rows_in_all; likewise.
+template <class Backend>
+constexpr bool computes_chunks() {
+  if constexpr (requires { Backend::takes_chunks; }) {
+    return bool{Backend::takes_chunks};
+  } else {
+    return is_host<Backend>();
+  }
+}
+
+template <bool Asynchronous, class Backend>
+struct AsynchronyRuns {
+  static constexpr bool value = true;
+  static_assert(!Asynchronous || is_host<Backend>(),
+                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
+                "or a synchronous schedule such as OneFOneB");
+};
+
+template <bool Sharded, class Backend>
+struct ShardedStateRuns {
+  static constexpr bool value = true;
+  static_assert(!Sharded || deals_states<Backend>(),
+                "Trainer: ShardedState runs on Host and Cuda, and on a backend that says `static "
+                "constexpr bool deals_states = true`; take one of these, or leave it out");
+};
+
+template <bool Sharded, class Backend>
+struct ShardedGradientsRun {
+  static constexpr bool value = true;
+  static_assert(!Sharded || deals_gradients<Backend>(),
+                "Trainer: ShardedGradients runs on Host and Cuda, and on a backend that says "
+                "`static constexpr bool deals_gradients = true`; take one of these, or leave "
+                "ShardedGradients out");
+};
+
+/// Whether they take a part of the parameters, too; likewise, and Host where products read these in
+/// the type in which they are kept.
+template <class Backend>
+constexpr bool deals_parameters() {
+  if constexpr (requires { Backend::deals_parameters; }) {
+    return bool{Backend::deals_parameters};
+  } else if constexpr (is_host<Backend>()) {
+    return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
+  } else {
+    return false;
+  }
+}
+
+template <bool Sharded, class Backend>
+struct ShardedParametersRun {
+  static constexpr bool value = true;
+  static_assert(!Sharded || deals_parameters<Backend>(),
+                "Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on a "
+                "backend that says `static constexpr bool deals_parameters = true`; take one of "
+                "these, or ShardedState");
+};
+
+template <bool DealsRows, class Backend>
+struct SequenceRowsRun {
+  static constexpr bool value = true;
+  static_assert(
+      !DealsRows || computes_rows<Backend>(),
+      "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
+      "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
+};
+
+template <bool Sliced, class Backend>
+struct SlicesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Sliced || shares_layers<Backend>(),
+      "Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that says `static "
+      "constexpr bool shares_layers = true`; take one of these, or another strategy");
+};
+
+template <bool InChunks, class Backend>
+struct ChunksRun {
+  static constexpr bool value = true;
+  static_assert(
+      !InChunks || computes_chunks<Backend>(),
+      "Trainer: Chunks run on Host and Cuda, and on a backend that says `static constexpr "
+      "bool takes_chunks = true`; take one of these, or leave Chunks out");
+};
+
+template <bool Tiled, class Backend>
+struct TilesRun {
+  static constexpr bool value = true;
+  static_assert(
+      !Tiled || computes_tiles<Backend>(),
+      "Trainer: SpatialParallel runs on Host and Cuda, and on a backend that says `static "
+      "constexpr "
+      "bool deals_tiles = true`; take one of these, or DataParallel, ModelParallel or Pipeline");
+};
+
+/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
+/// computes nothing.
+struct RefusedBackend {};
+
+template <bool Runs, class Backend>
+using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
+
+}  // namespace detail
 
 /// Rows that a step does not touch are left alone: which a dense update must do, too.
 /// @throws ContractError  it would change them
 TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
 
-/// The learning rate of step @p step, counted from 0.
-/// @param set  in place of the optimizer's, where 0 or more
-/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
-TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
-                                    double set = -1.0);
+/// What the strategy of @p device asks of a trainer's options, where it trains more than one model
+/// of one version, or devices have parts of parameters, or of their states or gradients.
+/// @throws ContractError  an option that it cannot have
+TANDEM_ONCE TANDEM_COLD void check_strategy(DeviceTables const& device,
+                                            Asynchrony const& asynchrony,
+                                            TrainerOptions const& options);
+
+/// @throws ContractError  steps are not apart from each other
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
 
 }  // namespace tandem
 
 #if TANDEM_BODIES
 
 namespace tandem {
-
-TANDEM_ONCE void check_rates(TrainerOptions const& options) {
-  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
-  std::visit(
-      [](auto const& o) {
-        detail::check_rate(double{o.weight_decay}, "weight_decay");
-        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
-          detail::check_rate(double{o.momentum}, "momentum");
-          expects(!o.nesterov || o.momentum > 0.0F,
-                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
-                  "0, such as 0.9");
-        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
-          detail::check_beta(double{o.beta1}, "beta1");
-          detail::check_beta(double{o.beta2}, "beta2");
-          detail::check_rate(double{o.epsilon}, "epsilon");
-        }
-      },
-      options.optimizer);
-  detail::check_rate(options.clip_norm, "clip_norm");
-  detail::check_rate(options.clip_value, "clip_value");
-  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
-  for (ParameterGroup const& group : options.groups) {
-    std::string const of = " of group '" + group.pattern + "'";
-    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
-    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
-    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
-      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
-                          own->type->name + " has none; leave it out"};
-    }
-    detail::check_rate(group.clip_norm, "clip_norm" + of);
-    detail::check_rate(group.clip_value, "clip_value" + of);
-    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
-    if (group.below_axes < 0) {
-      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
-                          std::to_string(group.below_axes) +
-                          "; give 0 (of any number of axes) or more"};
-    }
-  }
-  detail::check_beta(options.average.decay, "average.decay");
-  expects(options.schedule.warm_up.steps >= 0,
-          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
-  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
-    detail::check_rate(decay->factor, "StepDecay::factor");
-  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
-    detail::check_rate(cosine->final, "Cosine::final");
-  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
-    detail::check_rate(polynomial->final, "Polynomial::final");
-  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
-    detail::check_rate(cycle->start, "OneCycle::start");
-    detail::check_rate(cycle->final, "OneCycle::final");
-  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
-    detail::check_rate(halvings->factor, "Halvings::factor");
-  }
-  static_cast<void>(
-      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
-}
-
-TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
-  expects(scaling.initial == 0.0 ||
-              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
-          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
-  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
-          "LossScaling: growth must be 1 or more, such as 2");
-  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
-          "LossScaling: backoff must be between 0 and 1, such as 0.5");
-  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
-}
 
 TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
   auto const averaged = averaged_parameters(network, options.groups, options.average);
@@ -60640,21 +60722,64 @@ TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& op
   }
 }
 
-TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
-  double const factor = options.schedule.factor(step);
-  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
-  bool good = detail::is_rate(rate);
-  for (ParameterGroup const& group : options.groups) {
-    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
-  }
-  if (!good) {
-    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
-                        detail::shown(rate) + ", of the schedule's factor " +
-                        detail::shown(factor) +
-                        ", and for some parameters no finite number of 0 or more; nothing has "
-                        "changed: give another schedule, or a smaller learning_rate_scale"};
-  }
-  return rate;
+TANDEM_ONCE void check_strategy(DeviceTables const& device, Asynchrony const& asynchrony,
+                                TrainerOptions const& options) {
+  bool const keeps_two = device.averaging.keeps_two();
+  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
+  expects(!clips || !keeps_two,
+          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
+          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
+  expects(!clips || !asynchrony.on(),
+          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
+          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
+          "take a synchronous schedule");
+  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
+  expects(!scales || !keeps_two,
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
+          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
+          "in place of Fp16, or take AverageGradients");
+  expects(!scales || !asynchrony.on(),
+          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
+          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
+          "leave loss_scaling out, or take a synchronous schedule");
+  expects(!options.average.on() || !keeps_two,
+          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
+          "each of two has its own; leave average out, or take AverageGradients");
+  expects(
+      !options.average.on() || !asynchrony.on(),
+      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
+      "has weights of several steps at once; leave average out, or take a synchronous schedule");
+  expects(!asynchrony.on() || options.rows.empty(),
+          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
+          "of one step; leave them out");
+  expects(!asynchrony.on() || options.world.processes == 1,
+          "TrainerOptions: an asynchronous pipeline runs in one process, which says when a step is "
+          "done: start the program as one, or take a synchronous schedule such as OneFOneB");
+  bool const predicts = asynchrony.on() && asynchrony.weights == WeightRule::predicted;
+  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
+  expects(!predicts || (sgd != nullptr && sgd->states() > 0),
+          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
+          "Sgd{.momentum = 0.9F}, or another schedule");
+  expects(!device.post_validated || options.world.processes == 1,
+          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
+          "follows another at once: start the program as one, or leave PostValidated out");
+  expects(!device.sharded_state || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
+  expects(!device.sharded_gradients || !device.batching.reproducible || options.rows.empty(),
+          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
+          "another order than Reproducible<>; leave .rows out, or take ShardedState");
+  expects(device.layer_slices == 1 || !is_by_tensor(options.optimizer),
+          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
+          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
+          "another strategy");
+  check_row_gradients(device.network, options);
+}
+
+TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
+  expects(!asynchrony.on(),
+          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
+          "each device is at another one; take a synchronous schedule");
 }
 
 }  // namespace tandem
@@ -60828,8 +60953,7 @@ struct ImportedTable {
 
 namespace detail {
 
-/// The table of such rows where a replica is one device: gradient accumulation, and nothing to
-/// verify.
+/// Where a replica is one device: gradient accumulation, and nothing to verify.
 /// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
 TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
                                                     Batching const& batching);
@@ -60961,7 +61085,6 @@ namespace detail {
 TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
 
 /// @p table, or where there are @p all microbatches (not 0) that of each replica's share of them.
-/// @param device  any of a replica
 /// @throws ContractError  the microbatches or leaves cannot be dealt to the replicas
 TANDEM_ONCE TANDEM_COLD ImportedTable share_table(ImportedTable table, DeviceTables const& device,
                                                   int all, int replicas);
@@ -60992,46 +61115,39 @@ TANDEM_ONCE int replicas_there(World const& world, int devices) {
   return static_cast<int>(all / devices);
 }
 
-/// What each of @p replicas does of @p all microbatches, one after another.
-TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
+TANDEM_ONCE ImportedTable share_table(ImportedTable table, DeviceTables const& device, int all,
+                                      int replicas) {
+  expects(all == 0 || table.rows.empty(),
+          "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
   if (all % replicas != 0) {
     throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
                         " microbatches, which cannot be dealt to " + std::to_string(replicas) +
                         " replicas; start as many as divide them, or give another number "
                         "(TrainerOptions::microbatches)"};
   }
-  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
-  for (int m = 0; m < table.microbatches; ++m) {
+  if (all > 0) {  // what each replica does, one after another
+    table = {.rows = ActionRows(1), .microbatches = all / replicas};
+  }
+  for (int m = 0; m < all / replicas; ++m) {
     table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
     table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
   }
-  return table;
-}
-
-/// @param copies  of the model in a replica
-TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
+  Batching const batching = batching_with(device, table.microbatches, replicas);
+  int const copies = device.map.copies;
   bool const fit = !batching.reproducible ||
                    (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
                     leaves_fit({.microbatches = batching.microbatches / copies,
                                 .leaves = batching.leaves / copies}));
   if (!fit) {
-    int const all =
+    int const leaves =
         batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
-    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(leaves) +
                         " leaves, of which each of " + std::to_string(batching.replicas) +
                         " replicas must have a power of two that divides its microbatches, " +
                         std::to_string(batching.microbatches) +
                         (copies > 1 ? " in two copies of the model" : "") +
                         "; start another number of them, or write other leaves or microbatches"};
   }
-}
-
-TANDEM_ONCE ImportedTable share_table(ImportedTable table, DeviceTables const& device, int all,
-                                      int replicas) {
-  if (all > 0) {
-    table = shared_passes(all, replicas);
-  }
-  check_world_leaves(batching_with(device, table.microbatches, replicas), device.map.copies);
   return table;
 }
 
@@ -61055,7 +61171,7 @@ struct ProgramFacts {
                                int replicas) = nullptr;  ///< likewise
   ImportedTable (*import_rows)(ActionRows const&, StageMapView const&, Batching const&,
                                bool splits_backward) = nullptr;  ///< of several devices
-  void (*check_row_gradients)(GraphView, TrainerOptions const&) = nullptr;
+  void (*check_strategy)(DeviceTables const&, Asynchrony const&, TrainerOptions const&) = nullptr;
 
   /// What of its tables all devices have alike is read in those of the first.
   [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
@@ -61076,17 +61192,6 @@ struct ProgramFacts {
   /// @param of_feed  Feed::steps_in_flight
   [[nodiscard]] constexpr int steps_in_flight(int of_feed) const {
     return asynchrony.on() ? asynchrony.late_steps(0) + 2 : streams() ? 2 : of_feed;
-  }
-  [[nodiscard]] bool several_ranks() const {
-    return tables().any_replicas || tables().mesh.size() > 1;
-  }
-  /// Whether ranks have parts of states, gradients or parameters.
-  [[nodiscard]] bool has_pieces() const {
-    return tables().sharded_state || tables().layer_slices > 1;
-  }
-  /// Whether they have parts of parameters.
-  [[nodiscard]] bool cuts_weights() const {
-    return tables().slices > 1 || tables().sharded_parameters;
   }
   /// Whether there are two models that may differ, under names of their own.
   [[nodiscard]] bool two_models() const { return !tables().averaging.ends_equal(); }
@@ -61124,8 +61229,10 @@ constexpr ProgramFacts facts_of() {
   if constexpr (Program::devices > 1) {
     facts.import_rows = import_rows;
   }
-  if constexpr (Program::has_row_gradients) {
-    facts.check_row_gradients = check_row_gradients;
+  if constexpr (Program::averaging.keeps_two() || Program::asynchrony.on() ||
+                Program::post_validated || Program::sharded_state || Program::layer_slices > 1 ||
+                Program::has_row_gradients) {
+    facts.check_strategy = check_strategy;
   }
   return facts;
 }
@@ -61775,7 +61882,7 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if (workers_.facts().streams() || !workers_.facts().several_ranks()) {  // in one process
+    if (workers_.facts().streams() || workers_.mesh().size() == 1) {  // in one process
       return yes;
     }
     workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
@@ -61808,8 +61915,11 @@ class Replicas {
     }
   }
 
+  // Whether ranks have parts of parameters, or with @p states of these or of gradients.
   [[nodiscard]] bool gathers(bool states) const {
-    return workers_.facts().has_pieces() && (states || workers_.facts().cuts_weights());
+    DeviceTables const& own = workers_.facts().tables();
+    return (own.sharded_state || own.layer_slices > 1) &&
+           (states || own.slices > 1 || own.sharded_parameters);
   }
 
   // What other ranks have of the parameters of one of this process.
@@ -63514,20 +63624,6 @@ Batch step_of(DecodeCall const& call) {
 
 namespace tandem::detail {
 
-/// Nodes that read rows of both inputs, as an attention to the source does.
-TANDEM_ONCE int count_attentions(GraphView graph) {
-  int count = 0;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    bool both = false;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
-    }
-    count += both ? 1 : 0;
-  }
-  return count;
-}
-
 TANDEM_ONCE void check_row_by_row(Batching const& batching) {
   expects(
       batching.chunks == 1,
@@ -63540,11 +63636,18 @@ TANDEM_ONCE DecodeSizes decode_sizes(ProgramFacts const& facts, int most,
   GraphView const graph = facts.tables().network;
   bool const two = facts.tables().reads_two;
   check_row_by_row(batching);
+  int attentions = 0;  // nodes that read rows of both inputs
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    attentions += static_cast<int>(
+        std::any_of(graph.source + node.first_edge, graph.source + node.first_edge + node.edges,
+                    [&](int source) { return graph.node[source].out.clock != node.in.clock; }));
+  }
   return {.source = graph.node[0].out[0],
           .target = graph.node[two ? 1 : 0].out[0],
           .vocabulary = graph.node[graph.result].limit,
           .two = two,
-          .attentions = count_attentions(graph),
+          .attentions = attentions,
           .most = most,
           .copies = facts.tables().map.copies,
           .batching = batching};
@@ -63668,184 +63771,26 @@ TANDEM_ONCE std::int32_t draw_token(std::span<float const> logits, GenerateOptio
 /// @file
 /// checked(): TrainerOptions that are within their bounds.
 
-// ---- tandem/train/options/check_asynchrony.hpp
+// ---- tandem/train/options/check_rates.hpp
 
 /// @file
-/// What an asynchronous pipeline asks of its backend and of a trainer's options.
+/// Checks of the numbers that updates multiply by, before a parameter has met them: one that is not
+/// finite makes every parameter so, and the loss says it a step too late.
 
 namespace tandem {
 
-namespace detail {
+/// @throws ContractError  a setting of the optimizer, the schedule or a group is not finite, or out
+///                        of its range
+TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
 
-template <class Backend>
-constexpr bool is_host() {
-  if constexpr (requires { typename Backend::Device; }) {
-    return std::is_same_v<typename Backend::Device, host::Device>;
-  } else {
-    return false;
-  }
-}
+/// @throws ContractError  a number of loss scaling is out of its range
+TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
 
-/// Whether a backend's ops take OpSetup::slice, and sum over slices what a graph says; others than
-/// Host say so themselves.
-template <class Backend>
-constexpr bool shares_layers() {
-  if constexpr (requires { Backend::shares_layers; }) {
-    return bool{Backend::shares_layers};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether a backend's convolutions and pools take tiles with their halos, as own_geometry() says,
-/// and it has an op for TileExchange; likewise.
-template <class Backend>
-constexpr bool computes_tiles() {
-  if constexpr (requires { Backend::deals_tiles; }) {
-    return bool{Backend::deals_tiles};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether such a backend's ops take a rank's rows of all samples as one sample's; likewise.
-template <class Backend>
-constexpr bool computes_rows() {
-  if constexpr (requires { Backend::deals_rows; }) {
-    return bool{Backend::deals_rows} && shares_layers<Backend>();
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether a backend's Update and mirror take a part of the optimizer's states; likewise.
-template <class Backend>
-constexpr bool deals_states() {
-  if constexpr (requires { Backend::deals_states; }) {
-    return bool{Backend::deals_states};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether they take a part of the gradients, too; likewise.
-template <class Backend>
-constexpr bool deals_gradients() {
-  if constexpr (requires { Backend::deals_gradients; }) {
-    return bool{Backend::deals_gradients};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-/// Whether such a backend's ops go through chunks of time, see SequencePass::rows_in_all; likewise.
-template <class Backend>
-constexpr bool computes_chunks() {
-  if constexpr (requires { Backend::takes_chunks; }) {
-    return bool{Backend::takes_chunks};
-  } else {
-    return is_host<Backend>();
-  }
-}
-
-template <bool Asynchronous, class Backend>
-struct AsynchronyRuns {
-  static constexpr bool value = true;
-  static_assert(!Asynchronous || is_host<Backend>(),
-                "Trainer: asynchronous pipelines (PipeDream and its kin) run on Host; take Host, "
-                "or a synchronous schedule such as OneFOneB");
-};
-
-template <bool Sharded, class Backend>
-struct ShardedStateRuns {
-  static constexpr bool value = true;
-  static_assert(!Sharded || deals_states<Backend>(),
-                "Trainer: ShardedState runs on Host and Cuda, and on a backend that says `static "
-                "constexpr bool deals_states = true`; take one of these, or leave it out");
-};
-
-template <bool Sharded, class Backend>
-struct ShardedGradientsRun {
-  static constexpr bool value = true;
-  static_assert(!Sharded || deals_gradients<Backend>(),
-                "Trainer: ShardedGradients runs on Host and Cuda, and on a backend that says "
-                "`static constexpr bool deals_gradients = true`; take one of these, or leave "
-                "ShardedGradients out");
-};
-
-/// Whether they take a part of the parameters, too; likewise, and Host where products read these in
-/// the type in which they are kept.
-template <class Backend>
-constexpr bool deals_parameters() {
-  if constexpr (requires { Backend::deals_parameters; }) {
-    return bool{Backend::deals_parameters};
-  } else if constexpr (is_host<Backend>()) {
-    return std::is_same_v<typename Backend::Scalar, typename Backend::Master>;
-  } else {
-    return false;
-  }
-}
-
-template <bool Sharded, class Backend>
-struct ShardedParametersRun {
-  static constexpr bool value = true;
-  static_assert(!Sharded || deals_parameters<Backend>(),
-                "Trainer: ShardedParameters runs on Cuda, on Host with Fp32 or Fp64, and on a "
-                "backend that says `static constexpr bool deals_parameters = true`; take one of "
-                "these, or ShardedState");
-};
-
-template <bool DealsRows, class Backend>
-struct SequenceRowsRun {
-  static constexpr bool value = true;
-  static_assert(
-      !DealsRows || computes_rows<Backend>(),
-      "Trainer: SequenceRows runs on Host and Cuda, and on a backend that says `static constexpr "
-      "bool deals_rows = true` and shares_layers; take one of these, or leave SequenceRows out");
-};
-
-template <bool Sliced, class Backend>
-struct SlicesRun {
-  static constexpr bool value = true;
-  static_assert(
-      !Sliced || shares_layers<Backend>(),
-      "Trainer: TensorParallel and Slices run on Host and Cuda, and on a backend that says `static "
-      "constexpr bool shares_layers = true`; take one of these, or another strategy");
-};
-
-template <bool InChunks, class Backend>
-struct ChunksRun {
-  static constexpr bool value = true;
-  static_assert(
-      !InChunks || computes_chunks<Backend>(),
-      "Trainer: Chunks run on Host and Cuda, and on a backend that says `static constexpr "
-      "bool takes_chunks = true`; take one of these, or leave Chunks out");
-};
-
-template <bool Tiled, class Backend>
-struct TilesRun {
-  static constexpr bool value = true;
-  static_assert(
-      !Tiled || computes_tiles<Backend>(),
-      "Trainer: SpatialParallel runs on Host and Cuda, and on a backend that says `static "
-      "constexpr "
-      "bool deals_tiles = true`; take one of these, or DataParallel, ModelParallel or Pipeline");
-};
-
-/// In place of a backend for which one of these has said no: of it nothing more is asked, and it
-/// computes nothing.
-struct RefusedBackend {};
-
-template <bool Runs, class Backend>
-using AskedBackend = std::conditional_t<Runs, Backend, RefusedBackend>;
-
-}  // namespace detail
-
-/// @throws ContractError  an option that asynchronous training cannot have
-TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options);
-
-/// @throws ContractError  steps are not apart from each other
-TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
+/// The learning rate of step @p step, counted from 0.
+/// @param set  in place of the optimizer's, where 0 or more
+/// @throws ContractError  it is not finite, or less than 0, for some group; no step has begun
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step,
+                                    double set = -1.0);
 
 }  // namespace tandem
 
@@ -63853,26 +63798,88 @@ TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony);
 
 namespace tandem {
 
-TANDEM_ONCE void check_asynchrony(Asynchrony const& asynchrony, TrainerOptions const& options) {
-  if (!asynchrony.on()) {
-    return;
+TANDEM_ONCE void check_rates(TrainerOptions const& options) {
+  detail::check_rate(learning_rate_of(options.optimizer), "learning_rate");
+  std::visit(
+      [](auto const& o) {
+        detail::check_rate(double{o.weight_decay}, "weight_decay");
+        if constexpr (std::is_same_v<std::decay_t<decltype(o)>, Sgd>) {
+          detail::check_rate(double{o.momentum}, "momentum");
+          expects(!o.nesterov || o.momentum > 0.0F,
+                  "TrainerOptions: nesterov looks ahead along the momentum; give a momentum above "
+                  "0, such as 0.9");
+        } else if constexpr (!std::is_same_v<std::decay_t<decltype(o)>, OwnOptimizer>) {
+          detail::check_beta(double{o.beta1}, "beta1");
+          detail::check_beta(double{o.beta2}, "beta2");
+          detail::check_rate(double{o.epsilon}, "epsilon");
+        }
+      },
+      options.optimizer);
+  detail::check_rate(options.clip_norm, "clip_norm");
+  detail::check_rate(options.clip_value, "clip_value");
+  auto const* const own = std::get_if<OwnOptimizer>(&options.optimizer);
+  for (ParameterGroup const& group : options.groups) {
+    std::string const of = " of group '" + group.pattern + "'";
+    detail::check_rate(double{group.learning_rate_scale}, "learning_rate_scale" + of);
+    detail::check_rate(double{group.weight_decay.value_or(0.0F)}, "weight_decay" + of);
+    if (group.weight_decay.has_value() && own != nullptr && !own->type->decays) {
+      throw ContractError{"TrainerOptions: weight_decay" + of + " is given, but the optimizer " +
+                          own->type->name + " has none; leave it out"};
+    }
+    detail::check_rate(group.clip_norm, "clip_norm" + of);
+    detail::check_rate(group.clip_value, "clip_value" + of);
+    detail::check_rate(double{group.gradient_scale}, "gradient_scale" + of);
+    if (group.below_axes < 0) {
+      throw ContractError{"TrainerOptions: below_axes" + of + " is " +
+                          std::to_string(group.below_axes) +
+                          "; give 0 (of any number of axes) or more"};
+    }
   }
-  expects(options.rows.empty(),
-          "TrainerOptions: .rows cannot be given for an asynchronous pipeline, which has no table "
-          "of one step; leave them out");
-  expects(options.world.processes == 1,
-          "TrainerOptions: an asynchronous pipeline runs in one process, which says when a step is "
-          "done: start the program as one, or take a synchronous schedule such as OneFOneB");
-  Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer);
-  expects(asynchrony.weights != WeightRule::predicted || (sgd != nullptr && sgd->states() > 0),
-          "TrainerOptions: WeightPrediction predicts with the momentum of Sgd: take .optimizer = "
-          "Sgd{.momentum = 0.9F}, or another schedule");
+  detail::check_beta(options.average.decay, "average.decay");
+  expects(options.schedule.warm_up.steps >= 0,
+          "TrainerOptions: the warm-up of the schedule must be 0 steps or more");
+  if (auto const* const decay = std::get_if<StepDecay>(&options.schedule.after)) {
+    detail::check_rate(decay->factor, "StepDecay::factor");
+  } else if (auto const* const cosine = std::get_if<Cosine>(&options.schedule.after)) {
+    detail::check_rate(cosine->final, "Cosine::final");
+  } else if (auto const* const polynomial = std::get_if<Polynomial>(&options.schedule.after)) {
+    detail::check_rate(polynomial->final, "Polynomial::final");
+  } else if (auto const* const cycle = std::get_if<OneCycle>(&options.schedule.after)) {
+    detail::check_rate(cycle->start, "OneCycle::start");
+    detail::check_rate(cycle->final, "OneCycle::final");
+  } else if (auto const* const halvings = std::get_if<Halvings>(&options.schedule.after)) {
+    detail::check_rate(halvings->factor, "Halvings::factor");
+  }
+  static_cast<void>(
+      options.schedule.factor(options.schedule.warm_up.steps));  // it checks its own steps
 }
 
-TANDEM_ONCE void check_traceable(Asynchrony const& asynchrony) {
-  expects(!asynchrony.on(),
-          "trace_step(x, targets): an asynchronous pipeline has no step of its own to trace, since "
-          "each device is at another one; take a synchronous schedule");
+TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
+  expects(scaling.initial == 0.0 ||
+              (scaling.initial >= double{least_loss_scale} && scaling.initial <= 0x1p127),
+          "LossScaling: initial must be a number from 2^-14 to 2^127, such as 65536, or 0 for off");
+  expects(scaling.growth >= 1.0 && scaling.growth <= 0x1p16,
+          "LossScaling: growth must be 1 or more, such as 2");
+  expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
+          "LossScaling: backoff must be between 0 and 1, such as 0.5");
+  expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
+}
+
+TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {
+  double const factor = options.schedule.factor(step);
+  double const rate = (set >= 0.0 ? set : learning_rate_of(options.optimizer)) * factor;
+  bool good = detail::is_rate(rate);
+  for (ParameterGroup const& group : options.groups) {
+    good = good && detail::is_rate(rate * double{group.learning_rate_scale});
+  }
+  if (!good) {
+    throw ContractError{"step " + std::to_string(step) + ": the learning rate is " +
+                        detail::shown(rate) + ", of the schedule's factor " +
+                        detail::shown(factor) +
+                        ", and for some parameters no finite number of 0 or more; nothing has "
+                        "changed: give another schedule, or a smaller learning_rate_scale"};
+  }
+  return rate;
 }
 
 }  // namespace tandem
@@ -63923,61 +63930,22 @@ TANDEM_ONCE void check_checkpoints(Checkpoints const& when) {
 }
 
 TANDEM_ONCE TrainerOptions checked(ProgramFacts const& facts, TrainerOptions options) {
-  DeviceTables const& tables = facts.tables();
-  bool const asynchronous = facts.asynchrony.on();
+  GraphView const network = facts.tables().network;
   expects(options.batch >= 1, "TrainerOptions: batch must be 1 or more");
   expects(options.threads_per_device >= 0,
           "TrainerOptions: threads_per_device must be 0 (shared out) or more");
   expects(options.loader_threads >= 1 && options.loader_threads <= 256,
           "TrainerOptions: loader_threads must be from 1 to 256");
-  bool const clips = options.clip_norm != 0.0 || clips_apart(options.groups);
-  expects(!clips || !tables.averaging.keeps_two(),
-          "TrainerOptions: clip_norm is for the one gradient of a batch, but with this averaging "
-          "rule each of two models has its own; leave clip_norm at 0, or take AverageGradients");
-  expects(!clips || !asynchronous,
-          "TrainerOptions: clip_norm needs the whole gradient before any update, but an "
-          "asynchronous pipeline updates each stage as soon as it can; leave clip_norm at 0, or "
-          "take a synchronous schedule");
   check_loss_scaling(options.loss_scaling.value_or(LossScaling::off()));
-  bool const scales = options.loss_scaling.has_value() && options.loss_scaling->on();
-  expects(!scales || !tables.averaging.keeps_two(),
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but with "
-          "this averaging rule each of two models has its own; give LossScaling::off(), with Bf16 "
-          "in place of Fp16, or take AverageGradients");
-  expects(!scales || !asynchronous,
-          "TrainerOptions: loss_scaling skips the step of a gradient that is not finite, but an "
-          "asynchronous pipeline updates each stage before it has seen the others' gradients; "
-          "leave loss_scaling out, or take a synchronous schedule");
   expects(options.timeout.count() >= 0, "TrainerOptions: timeout must be 0 (no limit) or more");
   expects(options.cuda.branches >= 1 && options.cuda.branches <= 8,
           "TrainerOptions: cuda.branches must be from 1 (branches run one after another) to 8");
   check_checkpoints(options.checkpoints);
   check_rates(options);
-  check_groups(tables.network, options.groups);
-  check_average(tables.network, options.groups, options.average);
-  expects(!options.average.on() || !tables.averaging.keeps_two(),
-          "TrainerOptions: average is of the weights of one model, but with this averaging rule "
-          "each of two has its own; leave average out, or take AverageGradients");
-  expects(
-      !options.average.on() || !asynchronous,
-      "TrainerOptions: average is of the weights after each step, but an asynchronous pipeline "
-      "has weights of several steps at once; leave average out, or take a synchronous schedule");
-  check_asynchrony(facts.asynchrony, options);
-  expects(!tables.post_validated || options.world.processes == 1,
-          "TrainerOptions: a PostValidated schedule runs in one process, which says whether a step "
-          "follows another at once: start the program as one, or leave PostValidated out");
-  expects(!tables.sharded_state || !is_by_tensor(options.optimizer),
-          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "ShardedState each rank updates a part of them; take AdamW, or leave ShardedState out");
-  expects(!tables.sharded_gradients || !tables.batching.reproducible || options.rows.empty(),
-          "TrainerOptions: .rows may have several microbatches, which ShardedGradients adds up in "
-          "another order than Reproducible<>; leave .rows out, or take ShardedState");
-  expects(tables.layer_slices == 1 || !is_by_tensor(options.optimizer),
-          "TrainerOptions: this optimizer, as Lamb, takes norms of whole parameters, but with "
-          "TensorParallel each device has a slice of some, and with Slices several; take AdamW, or "
-          "another strategy");
-  if (facts.check_row_gradients != nullptr) {
-    facts.check_row_gradients(tables.network, options);
+  check_groups(network, options.groups);
+  check_average(network, options.groups, options.average);
+  if (facts.check_strategy != nullptr) {
+    facts.check_strategy(facts.tables(), facts.asynchrony, options);
   }
   return options;
 }
@@ -64094,12 +64062,13 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
     detail::check_order<Communicator, typename Backend::Scalar>();
   }
   using Own = RankOf<Device, Backend, Loss, Communicator>;
+  DeviceTables const& tables = device_tables<Device>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan = make_asynchronous_plan(device_tables<Device>,
-                                  batching_with(device_tables<Device>, options.microbatches, 1));
+    plan = make_asynchronous_plan(tables, batching_with(tables, options.microbatches, 1));
   } else {
-    plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
+    plan = make_rank_plan(tables, options.rows != nullptr ? *options.rows : rows_of(Program::table),
+                          batching_with(tables, options.microbatches, options.replicas));
   }
   int const replicas = plan.batching.replicas;
   auto rank = construct_rank<Own, StepBatchOf<Device, Backend, Loss>>(
@@ -64139,8 +64108,7 @@ class WorkersOf
   using Communicator = typename TransportType::Communicator;
   using Group = WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
   using typename Group::RankType;
-  using FeedType =
-      Feed<Backend, StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
+  using FeedType = Feed<Backend, typename Group::Batch>;
   /// The rank that is device @p D of its replica.
   template <int D>
   using RankOf =
@@ -64530,12 +64498,11 @@ TANDEM_ONCE ImportedTable table_for(ProgramFacts const& facts, TrainerOptions co
   expects(options.microbatches >= 0,
           "TrainerOptions: microbatches must be 0 (as the type says) or more");
   if (tables.any_replicas) {
-    int const replicas = facts.replicas_of(options.world);
-    expects(!in_one || options.microbatches == 0 || options.rows.empty(),
-            "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
-    int const all = options.microbatches > 0 ? options.microbatches : facts.all_microbatches;
-    table = facts.share_table(std::move(table), tables, in_one && options.rows.empty() ? all : 0,
-                              replicas);
+    int const all = options.microbatches > 0 ? options.microbatches
+                    : table.rows.empty()     ? facts.all_microbatches
+                                             : 0;
+    table = facts.share_table(std::move(table), tables, in_one ? all : 0,
+                              facts.replicas_of(options.world));
   }
   expects(options.microbatches == 0 || (tables.any_replicas && in_one),
           "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "

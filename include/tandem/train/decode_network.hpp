@@ -4,6 +4,8 @@
 /// @file
 /// Which networks a Decoder can write with, and what it must know of one.
 
+#include <algorithm>
+
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/engine/step/source.hpp>
@@ -85,20 +87,6 @@ Batch step_of(DecodeCall const& call) {
 
 namespace tandem::detail {
 
-/// Nodes that read rows of both inputs, as an attention to the source does.
-TANDEM_ONCE int count_attentions(GraphView graph) {
-  int count = 0;
-  for (int n = 0; n < graph.nodes; ++n) {
-    Node const& node = graph.node[n];
-    bool both = false;
-    for (int e = node.first_edge; e < node.first_edge + node.edges; ++e) {
-      both = both || graph.node[graph.source[e]].out.clock != node.in.clock;
-    }
-    count += both ? 1 : 0;
-  }
-  return count;
-}
-
 TANDEM_ONCE void check_row_by_row(Batching const& batching) {
   expects(
       batching.chunks == 1,
@@ -111,11 +99,18 @@ TANDEM_ONCE DecodeSizes decode_sizes(ProgramFacts const& facts, int most,
   GraphView const graph = facts.tables().network;
   bool const two = facts.tables().reads_two;
   check_row_by_row(batching);
+  int attentions = 0;  // nodes that read rows of both inputs
+  for (int n = 0; n < graph.nodes; ++n) {
+    Node const& node = graph.node[n];
+    attentions += static_cast<int>(
+        std::any_of(graph.source + node.first_edge, graph.source + node.first_edge + node.edges,
+                    [&](int source) { return graph.node[source].out.clock != node.in.clock; }));
+  }
   return {.source = graph.node[0].out[0],
           .target = graph.node[two ? 1 : 0].out[0],
           .vocabulary = graph.node[graph.result].limit,
           .two = two,
-          .attentions = count_attentions(graph),
+          .attentions = attentions,
           .most = most,
           .copies = facts.tables().map.copies,
           .batching = batching};

@@ -42,7 +42,6 @@ struct RankPlan {
 };
 
 /// The strategy's batching, with the microbatches of an imported table if there are any.
-/// @param device    any of a replica
 /// @param replicas  of the world, where the strategy takes any number
 TANDEM_ONCE TANDEM_COLD Batching batching_with(DeviceTables const& device, int microbatches,
                                                int replicas);
@@ -53,18 +52,6 @@ TANDEM_ONCE TANDEM_COLD Batching batching_with(DeviceTables const& device, int m
 /// @param batching  with as many microbatches as @p table has
 TANDEM_ONCE TANDEM_COLD RankPlan make_rank_plan(DeviceTables const& device, ActionRows const& table,
                                                 Batching const& batching);
-
-/// The plan of device @p Program::device.
-/// @param imported  rows to run in place of the strategy's, with so many @p microbatches; or null
-/// @param replicas  as batching_with()
-template <class Program>
-TANDEM_COLD RankPlan make_rank_plan(ActionRows const* imported, int microbatches,
-                                    int replicas = 1) {
-  using Whole = typename Program::Program;
-  return make_rank_plan(device_tables<Program>,
-                        imported != nullptr ? *imported : rows_of(Whole::table),
-                        batching_with(device_tables<Program>, microbatches, replicas));
-}
 
 /// The plan of a device of an asynchronous pipeline. Its row of training is empty, since the device
 /// never comes to the end of one: each_action() says what it does next.

@@ -71,12 +71,13 @@ TANDEM_COLD std::unique_ptr<RankInterface<StepBatchOf<Device, Backend, Loss>>> m
     detail::check_order<Communicator, typename Backend::Scalar>();
   }
   using Own = RankOf<Device, Backend, Loss, Communicator>;
+  DeviceTables const& tables = device_tables<Device>;
   RankPlan plan;
   if constexpr (Program::asynchrony.on()) {
-    plan = make_asynchronous_plan(device_tables<Device>,
-                                  batching_with(device_tables<Device>, options.microbatches, 1));
+    plan = make_asynchronous_plan(tables, batching_with(tables, options.microbatches, 1));
   } else {
-    plan = make_rank_plan<Device>(options.rows, options.microbatches, options.replicas);
+    plan = make_rank_plan(tables, options.rows != nullptr ? *options.rows : rows_of(Program::table),
+                          batching_with(tables, options.microbatches, options.replicas));
   }
   int const replicas = plan.batching.replicas;
   auto rank = construct_rank<Own, StepBatchOf<Device, Backend, Loss>>(

@@ -91,7 +91,8 @@ AccountDevice account_device() {
   static constexpr auto const& layout = Device::layout;
   AccountDevice own{
       .graph = graph,
-      .plan = make_rank_plan<Device>(nullptr, 0),
+      .plan = make_rank_plan(device_tables<Device>, rows_of(Whole::table),
+                             batching_with(device_tables<Device>, 0, 1)),
       .stages = {std::begin(Device::stages.stage), std::end(Device::stages.stage)},
       .gives_input_gradient = Device::gives_input_gradient.of,
       .segment = Device::segments.of,

@@ -130,7 +130,7 @@ class Replicas {
 
   /// Whether the ranks of all processes say so. All call it.
   [[nodiscard]] bool all_agree(bool yes) const {
-    if (workers_.facts().streams() || !workers_.facts().several_ranks()) {  // in one process
+    if (workers_.facts().streams() || workers_.mesh().size() == 1) {  // in one process
       return yes;
     }
     workers_.run([&](RankType& rank) { rank.vote(yes); }, WorkKind::computes);
@@ -163,8 +163,11 @@ class Replicas {
     }
   }
 
+  // Whether ranks have parts of parameters, or with @p states of these or of gradients.
   [[nodiscard]] bool gathers(bool states) const {
-    return workers_.facts().has_pieces() && (states || workers_.facts().cuts_weights());
+    DeviceTables const& own = workers_.facts().tables();
+    return (own.sharded_state || own.layer_slices > 1) &&
+           (states || own.slices > 1 || own.sharded_parameters);
   }
 
   // What other ranks have of the parameters of one of this process.

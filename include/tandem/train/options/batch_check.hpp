@@ -4,6 +4,7 @@
 /// @file
 /// Checks of a batch before any rank sees it: sizes, microbatches, batch norm, labels.
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -134,9 +135,8 @@ TANDEM_ONCE int check_sequences(Shape const& input, std::size_t numbers, int tim
                                 std::span<std::int32_t const> lengths, std::int64_t samples);
 
 /// Checks a batch of the caller's own; returns the number of its samples.
-/// @param target   of a sample
+/// @param target   of a sample, where there are so many numbers of @p targets
 /// @param numbers  of the first input
-/// @param targets  numbers, too
 /// @throws ContractError  it has no whole samples with targets, or more than @p most
 TANDEM_ONCE int check_batch(GraphView network, Shape const& target, std::size_t numbers,
                             std::size_t targets, Sequences const& rows, int most,

@@ -14,12 +14,10 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/core/error.hpp>
 #include <tandem/core/loss_scaling.hpp>
-#include <tandem/graph/graph_view.hpp>
 #include <tandem/optim/check_rate.hpp>
 #include <tandem/optim/optimizer.hpp>
 #include <tandem/optim/parameter_group.hpp>
 #include <tandem/optim/schedule.hpp>
-#include <tandem/optim/weight_average.hpp>
 #include <tandem/train/options/options.hpp>
 
 namespace tandem {
@@ -30,10 +28,6 @@ TANDEM_ONCE TANDEM_COLD void check_rates(TrainerOptions const& options);
 
 /// @throws ContractError  a number of loss scaling is out of its range
 TANDEM_ONCE TANDEM_COLD void check_loss_scaling(LossScaling const& scaling);
-
-/// Rows that a step does not touch are left alone: which a dense update must do, too.
-/// @throws ContractError  it would change them
-TANDEM_ONCE TANDEM_COLD void check_row_gradients(GraphView network, TrainerOptions const& options);
 
 /// The learning rate of step @p step, counted from 0.
 /// @param set  in place of the optimizer's, where 0 or more
@@ -112,48 +106,6 @@ TANDEM_ONCE void check_loss_scaling(LossScaling const& scaling) {
   expects(scaling.backoff > 0.0 && scaling.backoff < 1.0,
           "LossScaling: backoff must be between 0 and 1, such as 0.5");
   expects(scaling.every >= 1, "LossScaling: every must be 1 step or more, such as 2000");
-}
-
-TANDEM_ONCE void check_row_gradients(GraphView network, TrainerOptions const& options) {
-  auto const averaged = averaged_parameters(network, options.groups, options.average);
-  for (int p = 0; p < network.parameters; ++p) {
-    GraphParameter const& own = network.parameter[p];
-    if (own.frozen || !own.parameter.touched.sparse()) {
-      continue;
-    }
-    auto const refuse = [&](std::string const& why) {
-      throw ContractError{"TrainerOptions: the gradient of '" + parameter_name(network, p) +
-                          "' is of the rows that a step touches (RowGradient), but " + why +
-                          " changes the other rows, too; take it out, or leave RowGradient out of "
-                          "the layer"};
-    };
-    int const g = group_of(network, p, options.groups);
-    ParameterGroup const group =
-        g >= 0 ? options.groups[static_cast<std::size_t>(g)] : ParameterGroup{};
-    if (group.frozen) {
-      continue;
-    }
-    double const decay = std::visit(
-        [&](auto const& o) { return double{group.weight_decay.value_or(o.weight_decay)}; },
-        options.optimizer);
-    if (Sgd const* const sgd = std::get_if<Sgd>(&options.optimizer)) {
-      if (sgd->states() > 0) {
-        refuse("the momentum of Sgd");
-      }
-    } else if (auto const* const any = std::get_if<OwnOptimizer>(&options.optimizer)) {
-      if (!any->type->keeps_untouched) {
-        refuse(optimizer_name(options.optimizer) + ", which does not say `keeps_untouched`,");
-      }
-    } else {
-      refuse(optimizer_name(options.optimizer));
-    }
-    if (decay != 0.0) {
-      refuse("weight decay");
-    }
-    if (averaged[static_cast<std::size_t>(p)]) {
-      refuse("an average of the weights, whose average.pattern it matches,");
-    }
-  }
 }
 
 TANDEM_ONCE double learning_rate_at(TrainerOptions const& options, std::int64_t step, double set) {

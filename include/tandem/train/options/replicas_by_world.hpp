@@ -11,7 +11,6 @@
 #include <tandem/comm/world.hpp>
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
-#include <tandem/engine/prepare/device_tables.hpp>
 #include <tandem/engine/prepare/rank_plan.hpp>
 #include <tandem/schedule/table/action.hpp>
 #include <tandem/strategy/batch/options.hpp>
@@ -29,7 +28,6 @@ namespace detail {
 TANDEM_ONCE TANDEM_COLD int replicas_there(World const& world, int devices);
 
 /// @p table, or where there are @p all microbatches (not 0) that of each replica's share of them.
-/// @param device  any of a replica
 /// @throws ContractError  the microbatches or leaves cannot be dealt to the replicas
 TANDEM_ONCE TANDEM_COLD ImportedTable share_table(ImportedTable table, DeviceTables const& device,
                                                   int all, int replicas);
@@ -60,46 +58,39 @@ TANDEM_ONCE int replicas_there(World const& world, int devices) {
   return static_cast<int>(all / devices);
 }
 
-/// What each of @p replicas does of @p all microbatches, one after another.
-TANDEM_ONCE TANDEM_COLD ImportedTable shared_passes(int all, int replicas) {
+TANDEM_ONCE ImportedTable share_table(ImportedTable table, DeviceTables const& device, int all,
+                                      int replicas) {
+  expects(all == 0 || table.rows.empty(),
+          "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
   if (all % replicas != 0) {
     throw ContractError{"DataParallel<>: the batch is cut into " + std::to_string(all) +
                         " microbatches, which cannot be dealt to " + std::to_string(replicas) +
                         " replicas; start as many as divide them, or give another number "
                         "(TrainerOptions::microbatches)"};
   }
-  ImportedTable table{.rows = ActionRows(1), .microbatches = all / replicas};
-  for (int m = 0; m < table.microbatches; ++m) {
+  if (all > 0) {  // what each replica does, one after another
+    table = {.rows = ActionRows(1), .microbatches = all / replicas};
+  }
+  for (int m = 0; m < all / replicas; ++m) {
     table.rows[0].push_back({.kind = ActionKind::forward, .index = m});
     table.rows[0].push_back({.kind = ActionKind::backward, .index = m});
   }
-  return table;
-}
-
-/// @param copies  of the model in a replica
-TANDEM_ONCE TANDEM_COLD void check_world_leaves(Batching const& batching, int copies) {
+  Batching const batching = batching_with(device, table.microbatches, replicas);
+  int const copies = device.map.copies;
   bool const fit = !batching.reproducible ||
                    (batching.microbatches % copies == 0 && batching.leaves % copies == 0 &&
                     leaves_fit({.microbatches = batching.microbatches / copies,
                                 .leaves = batching.leaves / copies}));
   if (!fit) {
-    int const all =
+    int const leaves =
         batching.all_leaves > 0 ? batching.all_leaves : batching.leaves * batching.replicas;
-    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(all) +
+    throw ContractError{"DataParallel<>: Reproducible<> adds " + std::to_string(leaves) +
                         " leaves, of which each of " + std::to_string(batching.replicas) +
                         " replicas must have a power of two that divides its microbatches, " +
                         std::to_string(batching.microbatches) +
                         (copies > 1 ? " in two copies of the model" : "") +
                         "; start another number of them, or write other leaves or microbatches"};
   }
-}
-
-TANDEM_ONCE ImportedTable share_table(ImportedTable table, DeviceTables const& device, int all,
-                                      int replicas) {
-  if (all > 0) {
-    table = shared_passes(all, replicas);
-  }
-  check_world_leaves(batching_with(device, table.microbatches, replicas), device.map.copies);
   return table;
 }
 

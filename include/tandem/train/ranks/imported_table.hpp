@@ -30,8 +30,7 @@ struct ImportedTable {
 
 namespace detail {
 
-/// The table of such rows where a replica is one device: gradient accumulation, and nothing to
-/// verify.
+/// Where a replica is one device: gradient accumulation, and nothing to verify.
 /// @throws ContractError  a table that cannot run, or does not fit the strategy; one sentence
 TANDEM_ONCE TANDEM_COLD ImportedTable import_passes(ActionRows const& rows,
                                                     Batching const& batching);

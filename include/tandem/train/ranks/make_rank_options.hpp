@@ -53,12 +53,11 @@ TANDEM_ONCE ImportedTable table_for(ProgramFacts const& facts, TrainerOptions co
   expects(options.microbatches >= 0,
           "TrainerOptions: microbatches must be 0 (as the type says) or more");
   if (tables.any_replicas) {
-    int const replicas = facts.replicas_of(options.world);
-    expects(!in_one || options.microbatches == 0 || options.rows.empty(),
-            "TrainerOptions: .rows are of so many microbatches; leave .microbatches out");
-    int const all = options.microbatches > 0 ? options.microbatches : facts.all_microbatches;
-    table = facts.share_table(std::move(table), tables, in_one && options.rows.empty() ? all : 0,
-                              replicas);
+    int const all = options.microbatches > 0 ? options.microbatches
+                    : table.rows.empty()     ? facts.all_microbatches
+                                             : 0;
+    table = facts.share_table(std::move(table), tables, in_one ? all : 0,
+                              facts.replicas_of(options.world));
   }
   expects(options.microbatches == 0 || (tables.any_replicas && in_one),
           "TrainerOptions: microbatches are of DataParallel<>, whose replicas take a share each; "

@@ -6,7 +6,6 @@
 /// compiled once and not for each network and strategy.
 
 #include <array>
-#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -17,7 +16,7 @@
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
-#include <tandem/train/options/check_rates.hpp>
+#include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/options.hpp>
 #include <tandem/train/options/replicas_by_world.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
@@ -38,7 +37,7 @@ struct ProgramFacts {
                                int replicas) = nullptr;  ///< likewise
   ImportedTable (*import_rows)(ActionRows const&, StageMapView const&, Batching const&,
                                bool splits_backward) = nullptr;  ///< of several devices
-  void (*check_row_gradients)(GraphView, TrainerOptions const&) = nullptr;
+  void (*check_strategy)(DeviceTables const&, Asynchrony const&, TrainerOptions const&) = nullptr;
 
   /// What of its tables all devices have alike is read in those of the first.
   [[nodiscard]] constexpr DeviceTables const& tables() const { return *devices[0]; }
@@ -59,17 +58,6 @@ struct ProgramFacts {
   /// @param of_feed  Feed::steps_in_flight
   [[nodiscard]] constexpr int steps_in_flight(int of_feed) const {
     return asynchrony.on() ? asynchrony.late_steps(0) + 2 : streams() ? 2 : of_feed;
-  }
-  [[nodiscard]] bool several_ranks() const {
-    return tables().any_replicas || tables().mesh.size() > 1;
-  }
-  /// Whether ranks have parts of states, gradients or parameters.
-  [[nodiscard]] bool has_pieces() const {
-    return tables().sharded_state || tables().layer_slices > 1;
-  }
-  /// Whether they have parts of parameters.
-  [[nodiscard]] bool cuts_weights() const {
-    return tables().slices > 1 || tables().sharded_parameters;
   }
   /// Whether there are two models that may differ, under names of their own.
   [[nodiscard]] bool two_models() const { return !tables().averaging.ends_equal(); }
@@ -107,8 +95,10 @@ constexpr ProgramFacts facts_of() {
   if constexpr (Program::devices > 1) {
     facts.import_rows = import_rows;
   }
-  if constexpr (Program::has_row_gradients) {
-    facts.check_row_gradients = check_row_gradients;
+  if constexpr (Program::averaging.keeps_two() || Program::asynchrony.on() ||
+                Program::post_validated || Program::sharded_state || Program::layer_slices > 1 ||
+                Program::has_row_gradients) {
+    facts.check_strategy = check_strategy;
   }
   return facts;
 }

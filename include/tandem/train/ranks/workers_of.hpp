@@ -43,8 +43,7 @@ class WorkersOf
   using Communicator = typename TransportType::Communicator;
   using Group = WorkerGroup<StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
   using typename Group::RankType;
-  using FeedType =
-      Feed<Backend, StepBatchOf<typename Program::template Device<0>, Backend, LossType>>;
+  using FeedType = Feed<Backend, typename Group::Batch>;
   /// The rank that is device @p D of its replica.
   template <int D>
   using RankOf =
