@@ -42,9 +42,7 @@ struct ChosenFacts {
     if (made.devices() > 1) {
       facts.import_rows = detail::import_rows;
     }
-    if (detail::has_row_gradients(graph<Net>)) {
-      facts.check_row_gradients = tandem::check_row_gradients;
-    }
+    facts.check_strategy = check_strategy;
   }
   ChosenFacts(ChosenFacts const&) = delete;
   ChosenFacts& operator=(ChosenFacts const&) = delete;
@@ -79,11 +77,12 @@ class ChosenWorkers : private detail::HoldsFacts<Facts>, public WorkerGroup<Batc
         Group{{.facts = this->held->facts,
                .limit = limit,
                .targets = targets_shape<LossType>(network().node[network().result].out),
-               .steps_in_flight = this->steps_in_flight(),
+               .steps_in_flight = this->held->facts.steps_in_flight(1),
                .passes_on = false,
                .captured_beside = true},
               options,
-              make_transport(options, limit, world),
+              world,
+              GroupTransportOf<Transport>::make,
               {.call = make_rank, .program = this->held.get()},
               nullptr} {}
 
@@ -92,19 +91,7 @@ class ChosenWorkers : private detail::HoldsFacts<Facts>, public WorkerGroup<Batc
   }
 
  private:
-  [[nodiscard]] int steps_in_flight() const {
-    ProgramFacts const& own = this->held->facts;
-    return own.asynchrony.on() ? own.asynchrony.late_steps(0) + 2 : own.streams() ? 2 : 1;
-  }
   [[nodiscard]] GraphView const& network() const { return this->held->facts.tables().network; }
-
-  [[nodiscard]] TANDEM_COLD std::unique_ptr<GroupTransport> make_transport(
-      RankOptions const& options, StallLimit const& limit, World const& world) const {
-    ProgramFacts const& facts = this->held->facts;
-    Mesh const mesh = facts.tables().mesh_of(options.replicas);
-    return std::make_unique<GroupTransportOf<Transport>>(detail::transport_options(
-        limit, world, RankGroups{facts.groups, mesh}.list(), mesh.size()));
-  }
 
   TANDEM_COLD static std::unique_ptr<RankType> make_rank(void const* program,
                                                          GroupTransport& transport,
