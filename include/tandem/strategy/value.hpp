@@ -85,6 +85,8 @@ struct StrategyValue {
            Mesh{Axis::tensor, tensor};
   }
 
+  friend bool operator==(StrategyValue const&, StrategyValue const&) = default;
+
  private:
   [[nodiscard]] int placed_devices() const {
     int most = 0;
@@ -159,14 +161,14 @@ TANDEM_COLD StrategyValue value_of() {
     detail::take_cut<typename Model::HowType>(value);
   }
   if constexpr (requires { typename Model::ScheduleType; }) {
-    using Schedule = typename Model::ScheduleType;
-    static_assert(detail::find_schedule(Schedule::name) != nullptr,
+    using Order = typename Model::ScheduleType;
+    static_assert(detail::find_schedule(Order::name) != nullptr,
                   "value_of<S>(): this schedule is none of schedule/orders/all.hpp; train with a "
                   "Trainer of the type");
-    value.schedule = Schedule::name;
+    value.schedule = Order::name;
     value.post_validated = detail::validates_behind<S>();
-    if constexpr (requires { Schedule::chunks; }) {
-      value.stages_a_device = Schedule::chunks;
+    if constexpr (requires { Order::chunks; }) {
+      value.stages_a_device = Order::chunks;
     }
   }
   return value;

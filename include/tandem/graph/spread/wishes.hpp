@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include <tandem/graph/graph.hpp>
 
@@ -24,14 +25,30 @@ struct LayerPlace {
   }
   template <std::size_t Size>
   constexpr LayerPlace(char const (&text)[Size]) {  // NOLINT(google-explicit-constructor)
+    take(text, Size - 1);
+  }
+  /// The same for text that is known at run time only.
+  [[nodiscard]] static constexpr LayerPlace read(std::string_view text) {
+    LayerPlace place;
+    place.take(text.data(), text.size());
+    return place;
+  }
+
+  friend constexpr bool operator==(LayerPlace const&, LayerPlace const&) = default;
+
+ private:
+  static constexpr int largest = 1 << 15;
+  static constexpr int unread = largest;
+
+  constexpr void take(char const* text, std::size_t size) {
     std::size_t at = 0;
-    while (sound && at + 1 < Size) {
+    while (sound && at < size) {
       std::size_t end = at;
-      while (end + 1 < Size && text[end] != '.') {
+      while (end < size && text[end] != '.') {
         ++end;
       }
       int const part = number(text, at, end);
-      sound = part != unread && path.depth < Path::most && end + 2 != Size;  // no dot at the end
+      sound = part != unread && path.depth < Path::most && end + 1 != size;  // no dot at the end
       if (sound) {
         path.push(part);
       }
@@ -39,11 +56,6 @@ struct LayerPlace {
     }
     sound = sound && path.depth > 0;
   }
-
- private:
-  static constexpr int largest = 1 << 15;
-  static constexpr int unread = largest;
-
   static constexpr bool is(char const* text, std::size_t size, char const* word) {
     std::size_t i = 0;
     while (i < size && word[i] == text[i]) {
@@ -77,6 +89,8 @@ enum class Wish : std::uint8_t {
 struct SpreadWish {
   LayerPlace place{};
   Wish wish = Wish::none;
+
+  friend constexpr bool operator==(SpreadWish const&, SpreadWish const&) = default;
 };
 
 /// The wishes, and which tables of words they leave to be dealt out, once that is decided.
@@ -123,6 +137,8 @@ struct SpreadWishes {
     }
     return same;
   }
+
+  friend constexpr bool operator==(SpreadWishes const&, SpreadWishes const&) = default;
 };
 
 }  // namespace tandem

@@ -62,6 +62,7 @@ struct NamedSchedule {
   bool takes_chunks = false;
   bool turns_back = false;  ///< its stages do, at the last device
   bool is_asynchronous = false;
+  bool splits_backward = false;  ///< I and W in place of B
   bool (*fits)(int devices, int microbatches);
   Asynchrony (*asynchrony)(int devices, int microbatches);  ///< off where it is synchronous
 };
@@ -84,6 +85,7 @@ constexpr NamedSchedule as_value() {
             .copies = S::copies,
             .takes_chunks = TakesChunks<S>,
             .turns_back = turns_back<S>,
+            .splits_backward = S::splits_backward,
             .fits = &S::fits,
             .asynchrony = &synchronous};
   }

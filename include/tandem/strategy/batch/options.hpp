@@ -178,6 +178,8 @@ struct Batching {
   [[nodiscard]] constexpr int leaf(int copies) const {
     return sharded_gradients && replicas > 1 ? 1 : microbatches / copies / leaves_of_copy(copies);
   }
+
+  friend constexpr bool operator==(Batching const&, Batching const&) = default;
 };
 
 namespace detail {

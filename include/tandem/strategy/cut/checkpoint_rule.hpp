@@ -17,6 +17,8 @@ struct CheckpointRule {
   static constexpr int none = 0;
   static constexpr int boundaries = -1;
   int every = none;
+
+  friend constexpr bool operator==(CheckpointRule const&, CheckpointRule const&) = default;
 };
 
 /// Of each node: the number of its run, ascending; -1 where all is kept.
