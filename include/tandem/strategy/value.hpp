@@ -162,7 +162,7 @@ TANDEM_COLD StrategyValue value_of() {
   }
   if constexpr (requires { typename Model::ScheduleType; }) {
     using Order = typename Model::ScheduleType;
-    static_assert(detail::find_schedule(Order::name) != nullptr,
+    static_assert(detail::is_schedule(Order::name),
                   "value_of<S>(): this schedule is none of schedule/orders/all.hpp; train with a "
                   "Trainer of the type");
     value.schedule = Order::name;

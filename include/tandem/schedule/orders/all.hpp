@@ -101,6 +101,16 @@ struct ScheduleValues<ScheduleList<S...>> {
 /// What AllSchedules lists.
 inline constexpr auto const& all_schedules = ScheduleValues<AllSchedules>::value;
 
+/// Whether there is one of that name. A constant for g++'s undefined-behaviour sanitizer, too,
+/// which find_schedule() != nullptr is not.
+constexpr bool is_schedule(std::string_view name) {
+  bool is = false;
+  for (NamedSchedule const& one : all_schedules) {
+    is = is || one.name == name;
+  }
+  return is;
+}
+
 /// Null where there is none of that name.
 constexpr NamedSchedule const* find_schedule(std::string_view name) {
   for (NamedSchedule const& one : all_schedules) {
