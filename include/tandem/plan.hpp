@@ -47,5 +47,7 @@
 #include <tandem/plan/simulate/svg.hpp>
 #include <tandem/plan/simulate/symmetric.hpp>
 #include <tandem/plan/simulate/trace.hpp>
+#include <tandem/strategy/read_strategy.hpp>
+#include <tandem/strategy/value_text.hpp>
 
 #include <tandem/core/letters_back.hpp>

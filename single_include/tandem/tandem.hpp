@@ -5158,6 +5158,8 @@ struct Batching {
   [[nodiscard]] constexpr int leaf(int copies) const {
     return sharded_gradients && replicas > 1 ? 1 : microbatches / copies / leaves_of_copy(copies);
   }
+
+  friend constexpr bool operator==(Batching const&, Batching const&) = default;
 };
 
 namespace detail {
@@ -5853,14 +5855,30 @@ struct LayerPlace {
   }
   template <std::size_t Size>
   constexpr LayerPlace(char const (&text)[Size]) {  // NOLINT(google-explicit-constructor)
+    take(text, Size - 1);
+  }
+  /// The same for text that is known at run time only.
+  [[nodiscard]] static constexpr LayerPlace read(std::string_view text) {
+    LayerPlace place;
+    place.take(text.data(), text.size());
+    return place;
+  }
+
+  friend constexpr bool operator==(LayerPlace const&, LayerPlace const&) = default;
+
+ private:
+  static constexpr int largest = 1 << 15;
+  static constexpr int unread = largest;
+
+  constexpr void take(char const* text, std::size_t size) {
     std::size_t at = 0;
-    while (sound && at + 1 < Size) {
+    while (sound && at < size) {
       std::size_t end = at;
-      while (end + 1 < Size && text[end] != '.') {
+      while (end < size && text[end] != '.') {
         ++end;
       }
       int const part = number(text, at, end);
-      sound = part != unread && path.depth < Path::most && end + 2 != Size;  // no dot at the end
+      sound = part != unread && path.depth < Path::most && end + 1 != size;  // no dot at the end
       if (sound) {
         path.push(part);
       }
@@ -5868,11 +5886,6 @@ struct LayerPlace {
     }
     sound = sound && path.depth > 0;
   }
-
- private:
-  static constexpr int largest = 1 << 15;
-  static constexpr int unread = largest;
-
   static constexpr bool is(char const* text, std::size_t size, char const* word) {
     std::size_t i = 0;
     while (i < size && word[i] == text[i]) {
@@ -5906,6 +5919,8 @@ enum class Wish : std::uint8_t {
 struct SpreadWish {
   LayerPlace place{};
   Wish wish = Wish::none;
+
+  friend constexpr bool operator==(SpreadWish const&, SpreadWish const&) = default;
 };
 
 /// The wishes, and which tables of words they leave to be dealt out, once that is decided.
@@ -5952,6 +5967,8 @@ struct SpreadWishes {
     }
     return same;
   }
+
+  friend constexpr bool operator==(SpreadWishes const&, SpreadWishes const&) = default;
 };
 
 }  // namespace tandem
@@ -7512,6 +7529,8 @@ struct CheckpointRule {
   static constexpr int none = 0;
   static constexpr int boundaries = -1;
   int every = none;
+
+  friend constexpr bool operator==(CheckpointRule const&, CheckpointRule const&) = default;
 };
 
 /// Of each node: the number of its run, ascending; -1 where all is kept.
@@ -51553,6 +51572,7 @@ struct NamedSchedule {
   bool takes_chunks = false;
   bool turns_back = false;  ///< its stages do, at the last device
   bool is_asynchronous = false;
+  bool splits_backward = false;  ///< I and W in place of B
   bool (*fits)(int devices, int microbatches);
   Asynchrony (*asynchrony)(int devices, int microbatches);  ///< off where it is synchronous
 };
@@ -51575,6 +51595,7 @@ constexpr NamedSchedule as_value() {
             .copies = S::copies,
             .takes_chunks = TakesChunks<S>,
             .turns_back = turns_back<S>,
+            .splits_backward = S::splits_backward,
             .fits = &S::fits,
             .asynchrony = &synchronous};
   }
@@ -51589,6 +51610,16 @@ struct ScheduleValues<ScheduleList<S...>> {
 
 /// What AllSchedules lists.
 inline constexpr auto const& all_schedules = ScheduleValues<AllSchedules>::value;
+
+/// Whether there is one of that name. A constant for g++'s undefined-behaviour sanitizer, too,
+/// which find_schedule() != nullptr is not.
+constexpr bool is_schedule(std::string_view name) {
+  bool is = false;
+  for (NamedSchedule const& one : all_schedules) {
+    is = is || one.name == name;
+  }
+  return is;
+}
 
 /// Null where there is none of that name.
 constexpr NamedSchedule const* find_schedule(std::string_view name) {
