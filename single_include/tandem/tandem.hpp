@@ -8211,6 +8211,13 @@ constexpr RuleFacts add_network(RuleFacts facts, G const& network, GraphView vie
        "no Conv2d or pool of images whose rows H divides and whose columns W does, before and "   \
        "behind it, with as many of both as its stride makes of them; take another H and W, or "   \
        "DataParallel (RuleHolds names the network, H and W)")                                     \
+  RULE(tiles_reproducible, f.has_tiles() && f.reproducible, 0, 0,                                 \
+       "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "     \
+       "are cut in H W, so that the bits depend on these; leave Reproducible out")                \
+  RULE(tiles_state, f.has_tiles() && f.asks_sharded_state, 0, 0,                                  \
+       "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "         \
+       "gradients of all parameters over the tiles before they are shared; leave "                \
+       "ShardedState out")                                                                        \
   RULE(pairs_cut, f.reproducible && !f.keeps_pairs, 0, 0,                                         \
        "Reproducible with Slices<L> or TensorParallel<N>: a part of the model ends between two "  \
        "Linears that are dealt out together where it is whole, so that the bits would depend "    \
@@ -8295,7 +8302,7 @@ constexpr RuleFacts add_network(RuleFacts facts, G const& network, GraphView vie
        "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "       \
        "time, so that they never meet; use another schedule, or BatchNorm2d")
 
-enum class Rule : std::uint8_t {
+enum class Rule {
 #define TANDEM_RULE(name, broken, first, second, sentence) name,
   TANDEM_STRATEGY_RULES(TANDEM_RULE)
 #undef TANDEM_RULE
@@ -8337,7 +8344,8 @@ template <Rule Broken, class Net, int First, int Second>
 struct RuleHolds {
   static constexpr bool value = true;
 #define TANDEM_RULE(name, broken, first, second, sentence) \
-  static_assert(Broken != Rule::name, sentence);
+  static constexpr bool name = Broken != Rule::name;       \
+  static_assert(name, sentence);
   TANDEM_STRATEGY_RULES(TANDEM_RULE)
 #undef TANDEM_RULE
 };
@@ -49993,20 +50001,6 @@ struct ReplicasAreTold {
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
 };
 
-/// Replicas of a model of which devices have tiles of images.
-template <bool IsTiled, bool IsReproducible, bool SharesState>
-struct TiledModelIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      !IsTiled || !IsReproducible,
-      "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "
-      "are cut in H W, so that the bits depend on these; leave Reproducible out");
-  static_assert(!IsTiled || IsReproducible || !SharesState,
-                "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "
-                "gradients of all parameters over the tiles before they are shared; leave "
-                "ShardedState out");
-};
-
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
 template <bool KeepsTwo, bool IsReproducible>
 struct TwoModelsAreSound {
@@ -50101,9 +50095,6 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
-  static_assert(detail::TiledModelIsSound<detail::tiles_of<Inner>() != Extent2d{},
-                                          batching_for<1>.reproducible,
-                                          batching_for<1>.sharded_state>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -50155,8 +50146,6 @@ struct Hybrid<Outer, SpatialParallel<H, W>> : detail::SharedModel<Outer, Spatial
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;
-  static_assert(
-      detail::TiledModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
 };
 
 template <int N, class... Options, class Second, class... Rest>

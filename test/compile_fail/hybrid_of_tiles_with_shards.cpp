@@ -4,10 +4,12 @@
 
 using namespace tandem;
 
+struct Net : Network<Image<1, 8, 8>, Sequential<Conv2d<2, Kernel<3>, Padding<1>>, Flatten>> {};
+
 #ifdef TANDEM_COMPILE_FAIL
 using S = Hybrid<DataParallel<2, ShardedState>, SpatialParallel<2, 1>>;
 #else
 using S = Hybrid<DataParallel<2>, SpatialParallel<2, 1>>;
 #endif
 
-int main() { return S::ranks == 4 ? 0 : 1; }
+int main() { return Program<Net, S, 4>::ranks == 4 ? 0 : 1; }

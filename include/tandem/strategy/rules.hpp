@@ -223,6 +223,13 @@ constexpr RuleFacts add_network(RuleFacts facts, G const& network, GraphView vie
        "no Conv2d or pool of images whose rows H divides and whose columns W does, before and "   \
        "behind it, with as many of both as its stride makes of them; take another H and W, or "   \
        "DataParallel (RuleHolds names the network, H and W)")                                     \
+  RULE(tiles_reproducible, f.has_tiles() && f.reproducible, 0, 0,                                 \
+       "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "     \
+       "are cut in H W, so that the bits depend on these; leave Reproducible out")                \
+  RULE(tiles_state, f.has_tiles() && f.asks_sharded_state, 0, 0,                                  \
+       "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "         \
+       "gradients of all parameters over the tiles before they are shared; leave "                \
+       "ShardedState out")                                                                        \
   RULE(pairs_cut, f.reproducible && !f.keeps_pairs, 0, 0,                                         \
        "Reproducible with Slices<L> or TensorParallel<N>: a part of the model ends between two "  \
        "Linears that are dealt out together where it is whole, so that the bits would depend "    \
@@ -307,7 +314,7 @@ constexpr RuleFacts add_network(RuleFacts facts, G const& network, GraphView vie
        "SyncBatchNorm2d with Chimera: replicas of a stage run different microbatches at a "       \
        "time, so that they never meet; use another schedule, or BatchNorm2d")
 
-enum class Rule : std::uint8_t {
+enum class Rule {
 #define TANDEM_RULE(name, broken, first, second, sentence) name,
   TANDEM_STRATEGY_RULES(TANDEM_RULE)
 #undef TANDEM_RULE
@@ -349,7 +356,8 @@ template <Rule Broken, class Net, int First, int Second>
 struct RuleHolds {
   static constexpr bool value = true;
 #define TANDEM_RULE(name, broken, first, second, sentence) \
-  static_assert(Broken != Rule::name, sentence);
+  static constexpr bool name = Broken != Rule::name;       \
+  static_assert(name, sentence);
   TANDEM_STRATEGY_RULES(TANDEM_RULE)
 #undef TANDEM_RULE
 };

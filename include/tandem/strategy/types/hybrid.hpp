@@ -162,20 +162,6 @@ struct ReplicasAreTold {
   static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
 };
 
-/// Replicas of a model of which devices have tiles of images.
-template <bool IsTiled, bool IsReproducible, bool SharesState>
-struct TiledModelIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      !IsTiled || !IsReproducible,
-      "Hybrid<..., SpatialParallel<H, W>> with Reproducible<>: sums over an image's pixels "
-      "are cut in H W, so that the bits depend on these; leave Reproducible out");
-  static_assert(!IsTiled || IsReproducible || !SharesState,
-                "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the "
-                "gradients of all parameters over the tiles before they are shared; leave "
-                "ShardedState out");
-};
-
 /// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
 template <bool KeepsTwo, bool IsReproducible>
 struct TwoModelsAreSound {
@@ -270,9 +256,6 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                         (batching_for<1>.shards > 0)>::value);
   static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
                                           batching_for<1>.reproducible>::value);
-  static_assert(detail::TiledModelIsSound<detail::tiles_of<Inner>() != Extent2d{},
-                                          batching_for<1>.reproducible,
-                                          batching_for<1>.sharded_state>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -324,8 +307,6 @@ struct Hybrid<Outer, SpatialParallel<H, W>> : detail::SharedModel<Outer, Spatial
   template <int Replicas, class... More>
   static constexpr Batching batching_for = Outer::template batching_for<Replicas, More...>;
   static constexpr Batching batching = batching_for<1>;
-  static_assert(
-      detail::TiledModelIsSound<true, batching.reproducible, batching.sharded_state>::value);
 };
 
 template <int N, class... Options, class Second, class... Rest>
