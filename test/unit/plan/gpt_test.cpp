@@ -105,7 +105,7 @@ TEST_CASE("the words that both ends of a pipeline hold are added between them, o
     bool const shares = one.strategy.devices == 2 && !one.strategy.is_placed();
     if (one.strategy.asynchrony().on()) {
       ++late;
-      CHECK(one.step.problem == "stages that share a weight update at different times");
+      CHECK(one.step.problem == detail::sentence_of(detail::Rule::ties_asynchronous));
     } else if (shares) {
       bool const two = one.strategy.keeps_two_copies();
       auto const map = make_map(one.strategy.schedule, 2, one.strategy.chunks);

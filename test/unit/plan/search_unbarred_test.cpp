@@ -198,10 +198,9 @@ struct Lives
 TEST_CASE("what the compiler refuses is not recommended, with its reason") {
   WorkerStrategy const worker{
       .schedule = "zero_bubble_h2", .devices = 2, .microbatches = 4, .post_validated = true};
-  CHECK(detail::refusal_of(graph<Rows>, worker) ==
-        "RowGradient is not for updates that may be taken back");
+  CHECK(detail::refusal_of(graph<Rows>, worker) == detail::sentence_of(detail::Rule::ahead_rows));
   CHECK(detail::refusal_of(graph<Lives>, worker) ==
-        "Stateful is not for updates that may be taken back");
+        detail::sentence_of(detail::Rule::ahead_states));
   CHECK(detail::refusal_of(graph<test::TinyNet>, worker) == "");
 }
 

@@ -38,8 +38,9 @@ TANDEM_ONCE [[nodiscard]] Dealing dealing_over(GraphView network, int slices);
 /// The step of a worker that rewrites the network: its layers' passes and the sums that stand
 /// between them, one after another, in the stages' order. A pair of layers that a cut parts is
 /// whole on both sides, as the compiler has it. Where all devices share all layers, done, sizes and
-/// gradient_bytes are of each device; else of one of each group. A problem where nothing is shared.
+/// gradient_bytes are of each device; else of one of each group.
 /// @param batch  samples of the worker
+/// @pre    it breaks no rule: some layer can be shared
 /// @throws ContractError  as static_costs()
 TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const& worker,
                                                            GraphView network,
@@ -51,18 +52,6 @@ TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const&
 #if TANDEM_BODIES
 
 namespace tandem::detail {
-
-/// A problem where so many devices have no layers that they could share.
-TANDEM_ONCE std::string nothing_to_share(GraphView network, int slices) {
-  if (slices == 1) {
-    return {};
-  }
-  auto const plan =
-      plan_spread(RuntimeGraph{network}, slices, dealing_over(network, slices).wishes);
-  return plan.pairs + plan.tables > 0
-             ? ""
-             : "the network has no layers that " + std::to_string(slices) + " devices could share";
-}
 
 /// The graph of each device, of all stages.
 /// @param part  of each node of the network: its stage; none: there is one
@@ -190,10 +179,6 @@ TANDEM_ONCE WorkerStep rewritten_worker_step(WorkerStrategy const& worker, Graph
   if (in_stages && machine.devices_per_node % worker.slices != 0) {
     step.problem = "devices that share layers must divide a node's " +
                    std::to_string(machine.devices_per_node);
-    return step;
-  }
-  step.problem = detail::nothing_to_share(network, worker.slices);
-  if (!step.problem.empty()) {
     return step;
   }
   Dealing const dealing = dealing_over(network, worker.slices);

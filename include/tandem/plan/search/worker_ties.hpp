@@ -32,9 +32,8 @@ TANDEM_ONCE std::set<int> holders_of(GraphView network, WorkerCut const& cut, in
   return devices;
 }
 
-/// Devices that share a weight add its gradients before the update, in each copy of the model;
-/// where stages update at different times, none can be shared. Its devices are taken to be as far
-/// apart as the first from the last, and those between to lie evenly.
+/// Devices that share a weight add its gradients before the update, in each copy of the model. They
+/// are taken to be as far apart as the first from the last, and those between to lie evenly.
 /// @param master_bytes  of an element of a gradient
 TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
                           std::int64_t master_bytes, WorkerStep& step) {
@@ -45,10 +44,6 @@ TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const
     std::set<int> const devices = holders_of(network, cut, p);
     if (devices.size() < 2) {
       continue;
-    }
-    if (cut.asynchrony.on()) {
-      step.problem = "stages that share a weight update at different times";
-      return;
     }
     int const ranks = static_cast<int>(devices.size());
     DeviceGroup const group{ranks, (*devices.rbegin() - *devices.begin()) / (ranks - 1)};

@@ -81,15 +81,6 @@ TANDEM_ONCE bool has_windows(GraphView network) {
   return false;
 }
 
-/// A problem where no layer can be computed in such tiles.
-TANDEM_ONCE std::string nothing_to_tile(GraphView network, Extent2d tiles) {
-  return plan_tiles(RuntimeGraph{network}, tiles).windows > 0
-             ? ""
-             : "the network has no convolution or pool whose images " +
-                   std::to_string(tiles.height) + " x " + std::to_string(tiles.width) +
-                   " tiles divide";
-}
-
 TANDEM_ONCE std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node,
                                                         bool wide) {
   std::vector<WorkerStrategy> all;

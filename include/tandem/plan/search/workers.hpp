@@ -17,19 +17,23 @@
 
 #include <tandem/core/config.hpp>
 #include <tandem/graph/graph_view.hpp>
+#include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/row_finder.hpp>
+#include <tandem/graph/spread/wishes.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/failures.hpp>
 #include <tandem/plan/machine/machine.hpp>
+#include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_again.hpp>
 #include <tandem/plan/search/worker_memory.hpp>
 #include <tandem/plan/search/worker_placed.hpp>
-#include <tandem/plan/search/worker_refusals.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/worker_tensor.hpp>
 #include <tandem/plan/search/worker_ties.hpp>
 #include <tandem/plan/search/worker_tiles.hpp>
+#include <tandem/strategy/rules.hpp>
 
 namespace tandem {
 
@@ -63,6 +67,22 @@ namespace detail {
 /// its stages are numbered, so that one stage a device does.
 TANDEM_ONCE WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker,
                                  WorkerStep const& step, int batch, Dealing const& dealing = {});
+
+/// What the rules ask of @p worker where it trains @p network.
+/// @param cut  none: how it is cut is not known, so that no two devices share a weight
+TANDEM_ONCE RuleFacts facts_of(GraphView network, WorkerStrategy const& worker,
+                               WorkerCut const* cut = nullptr);
+
+/// The sentence of the first rule that is broken, so that none is recommended that the compiler
+/// would refuse; else empty.
+TANDEM_ONCE std::string refusal_of(GraphView network, WorkerStrategy const& worker,
+                                   WorkerCut const* cut = nullptr);
+
+/// Whether replicas of @p worker can have a part each of what @p shard says.
+/// @param packs  parameters are read in another form than they are kept in, each op its own: a part
+///               of them is none then, which no rule says, since none knows the backend
+TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker,
+                           bool packs);
 
 /// Bytes of the fullest device, as fits<> counts them.
 TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut);
@@ -209,6 +229,41 @@ TANDEM_ONCE WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker
   return cut;
 }
 
+TANDEM_ONCE RuleFacts facts_of(GraphView network, WorkerStrategy const& worker,
+                               WorkerCut const* cut) {
+  int widest = 1;
+  for (int p = 0; cut != nullptr && p < network.parameters; ++p) {
+    widest = std::max(widest, static_cast<int>(holders_of(network, *cut, p).size()));
+  }
+  return add_network({.slices = worker.slices,
+                      .layer_slices = worker.layer_slices(),
+                      .tiles = worker.tiles,
+                      .copies = worker.keeps_two_copies() ? 2 : 1,
+                      .microbatches = worker.microbatches,
+                      .chunks = worker.time_chunks,
+                      .asynchronous = worker.asynchrony().on(),
+                      .post_validated = worker.post_validated,
+                      .sequence_rows = worker.sequence_rows,
+                      .ties_cross = widest > 1,
+                      .widest_tie = widest},
+                     RuntimeGraph{network}, network, SpreadWishes{}, nullptr, 1);
+}
+
+TANDEM_ONCE std::string refusal_of(GraphView network, WorkerStrategy const& worker,
+                                   WorkerCut const* cut) {
+  BrokenRule const broken = broken_rule(facts_of(network, worker, cut));
+  return broken.rule == Rule::none ? "" : sentence_of(broken);
+}
+
+TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker,
+                           bool packs) {
+  RuleFacts facts = facts_of(network, worker);
+  facts.sharded_state = shard != Sharding::none;
+  facts.asks_sharded_state = facts.sharded_state;
+  facts.sharded_gradients = shard >= Sharding::gradients;
+  return !(packs && shard == Sharding::parameters) && broken_rule(facts).rule == Rule::none;
+}
+
 TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut) {
   TensorSizes const sizes{
       .master_bytes = master_bytes(task.precision),
@@ -224,12 +279,13 @@ TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, Wor
 /// Refusals, memory, and what layers of several stages share.
 TANDEM_ONCE void count_network(WorkerStrategy const& worker, SearchTask const& task,
                                WorkerStep& step) {
-  if (step.problem.empty()) {
-    step.problem = refusal_of(*task.network, worker);
+  if (!step.problem.empty()) {
+    return;
   }
+  WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
+                                   dealing_over(*task.network, worker.layer_slices()));
+  step.problem = refusal_of(*task.network, worker, &cut);
   if (step.problem.empty()) {
-    WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                                     dealing_over(*task.network, worker.layer_slices()));
     step.memory = counted_memory(*task.network, task, cut);
     add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
              master_bytes(task.precision), step);
@@ -245,14 +301,6 @@ TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& gr
     count_network(worker, task, step);
   }
   return step;
-}
-
-/// Why none of @p worker's slices, rows and chunks of time can be, on however many devices.
-TANDEM_ONCE std::string refusal_of_kind(WorkerStrategy const& worker, SearchTask const& task) {
-  std::string const refusal = refusal_of(*task.network, worker);
-  return !refusal.empty()     ? refusal
-         : worker.has_tiles() ? nothing_to_tile(*task.network, worker.tiles)
-                              : nothing_to_share(*task.network, worker.slices);
 }
 
 TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task) {
@@ -298,7 +346,7 @@ TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
       all.insert(all.end(), unbarred.begin(), unbarred.end());
     }
     if (m > 1 && task.computed && task.network) {
-      bool const sequences = rows_of_time(*task.network) > 0;
+      bool const sequences = time_to_deal(*task.network, 1) > 0;
       for (WorkerStrategy& worker :
            rewriting_strategies(m, task.batch_per_worker, sequences, task.wide)) {
         all.push_back(std::move(worker));
@@ -330,7 +378,7 @@ TANDEM_ONCE WorkerKinds::Known WorkerKinds::find(WorkerStrategy const& worker,
     is_first = kind->second.empty();
   }
   if (is_first && worker.rewrites()) {
-    kind->second = refusal_of_kind(worker, task);
+    kind->second = refusal_of(*task.network, worker);
   }
   return {kind->second, is_first};
 }
