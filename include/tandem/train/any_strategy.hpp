@@ -10,8 +10,10 @@
 #include <utility>
 
 #include <tandem/core/config.hpp>
+#include <tandem/strategy/read_strategy.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/value.hpp>
+#include <tandem/strategy/value_text.hpp>
 #include <tandem/train/options/check_asynchrony.hpp>
 #include <tandem/train/options/default_transport.hpp>
 #include <tandem/train/options/refused_trainer.hpp>
@@ -59,6 +61,9 @@ class ChosenTrainer : public Base {
 
   explicit ChosenTrainer(StrategyValue strategy, TrainerOptions options = {})
       : ChosenTrainer{std::make_unique<Facts>(std::move(strategy)), std::move(options)} {}
+  /// @param strategy  as a type is written
+  explicit ChosenTrainer(std::string_view strategy, TrainerOptions options = {})
+      : ChosenTrainer{read_strategy(strategy), std::move(options)} {}
 
   /// The one that it was told.
   [[nodiscard]] StrategyValue const& strategy() const {
@@ -80,6 +85,7 @@ class ChosenTrainer : public Base {
 /// In its place where there is none.
 class RefusedChoice : public RefusedTrainer {
  public:
+  explicit RefusedChoice(std::string_view /*strategy*/, TrainerOptions const& /*options*/ = {}) {}
   explicit RefusedChoice(StrategyValue const& /*strategy*/,
                          TrainerOptions const& /*options*/ = {}) {}
   [[nodiscard]] StrategyValue const& strategy() const { return strategy_; }
