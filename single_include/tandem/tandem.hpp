@@ -72150,16 +72150,32 @@ inline constexpr float winograd_divisor_b = 2 * winograd_b2 * (winograd_b2 - win
   to[2 * to_step] = scaled(winograd_a2, even_a) + scaled(winograd_b2, even_b) + u[5 * step];
 }
 
-/// Transforms the columns, then the rows, of a square of From × From numbers to To × To.
-template <int From, int To, class Transform>
-[[gnu::always_inline]] inline void winograd_both(Floats const* from, Floats* to,
-                                                 Transform const& transform) {
+/// f(0) to f(Count - 1), at most six: no loop even with -O2, so that registers hold the numbers.
+template <int Count, class Function>
+[[gnu::always_inline]] inline void winograd_each(Function const& f) {
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)  // clang does so by itself
+#pragma GCC unroll 6
+#endif
+  for (int i = 0; i < Count; ++i) {
+    f(i);
+  }
+}
+
+/// Transforms the columns, then the rows, of a square of From × From numbers, from(i, j), to
+/// To × To, each for one to(i, j, number).
+template <int From, int To, class Source, class Transform, class Target>
+[[gnu::always_inline]] inline void winograd_both(Source const& from, Transform const& transform,
+                                                 Target const& to) {
   Floats half[winograd_products];
   for (int j = 0; j < From; ++j) {
-    transform(from + j, From, half + j, From);
+    Floats column[From];
+    winograd_each<From>([&](int i) __attribute__((always_inline)) { column[i] = from(i, j); });
+    transform(column, 1, half + j, From);
   }
   for (int i = 0; i < To; ++i) {
-    transform(half + i * From, 1, to + i * To, 1);
+    Floats row[To];
+    transform(half + i * From, 1, row, 1);
+    winograd_each<To>([&](int j) __attribute__((always_inline)) { to(i, j, row[j]); });
   }
 }
 
@@ -72168,7 +72184,8 @@ template <int From, int To, class Transform>
 /// The three passes of one convolution.
 ///
 /// Shapes: x (B, H, W, In), y (B, H', W', Out), channels-last; weights (Out, In, 3, 3); transformed
-///         weights (36, In, Out), for the input gradient (36, Out, In).
+///         weights (36, In, Out), for the input gradient (36, Out, In), with 64 bytes between
+///         matrices: 36 numbers of a tile at distances of 4 KB would share one set of a cache.
 /// Cost:   B ceil(H' / 4) ceil(W' / 4) · 36 In Out multiply-accumulates a pass, a quarter of the
 ///         plain sum's; transformed weights are 4 times as large as the weights.
 /// Order:  fixed by the shape and the number of threads.
@@ -72184,14 +72201,16 @@ class Winograd {
 
   /// Floats of the transformed weights of one direction.
   [[nodiscard]] std::int64_t weight_floats() const {
-    return products * geometry_.in_channels * geometry_.out_channels;
+    return products * apart(std::int64_t{geometry_.in_channels} * geometry_.out_channels);
   }
 
   /// Floats that any pass needs as scratch, for any batch.
   [[nodiscard]] std::int64_t scratch_floats() const {
-    std::int64_t const channels = geometry_.in_channels + geometry_.out_channels;
-    return std::max(threads_ * products * most_tiles * channels,
-                    products * summed_tiles * channels + weight_floats());
+    std::int64_t const in = geometry_.in_channels;
+    std::int64_t const out = geometry_.out_channels;
+    return std::max(
+        threads_ * products * (apart(most_tiles * in) + apart(most_tiles * out)),
+        products * (apart(summed_tiles * in) + apart(summed_tiles * out)) + weight_floats());
   }
 
   /// Transforms the weights for forward().
@@ -72230,23 +72249,24 @@ class Winograd {
     Images const out = outputs();
     std::int64_t const tiles = batch * out.tiles();
     float* const transformed_x = scratch;
-    float* const transformed_dy = transformed_x + products * summed_tiles * in.channels;
-    float* const sums = transformed_dy + products * summed_tiles * out.channels;
+    float* const transformed_dy = transformed_x + products * apart(summed_tiles * in.channels);
+    float* const sums = transformed_dy + products * apart(summed_tiles * out.channels);
+    std::int64_t const sums_stride = apart(std::int64_t{in.channels} * out.channels);
     for (std::int64_t first = 0; first < tiles; first += summed_tiles) {
       std::int64_t const count = std::min(summed_tiles, tiles - first);
+      std::int64_t const x_stride = apart(count * in.channels);
+      std::int64_t const dy_stride = apart(count * out.channels);
       team.parallel_for(count, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t t = begin; t < end; ++t) {
           Tile const tile = out.tile(first + t);
-          enter(in, tile, geometry_.window.padding, x, transformed_x + t * in.channels,
-                count * in.channels);
-          enter_gradient(out, tile, dy, transformed_dy + t * out.channels, count * out.channels);
+          enter(in, tile, geometry_.window.padding, x, transformed_x + t * in.channels, x_stride);
+          enter_gradient(out, tile, dy, transformed_dy + t * out.channels, dy_stride);
         }
       });
       team.parallel_for(products, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t p = begin; p < end; ++p) {
-          product(out.channels, in.channels, count, transformed_dy + p * count * out.channels, true,
-                  transformed_x + p * count * in.channels, first > 0,
-                  sums + p * in.channels * out.channels);
+          product(out.channels, in.channels, count, transformed_dy + p * dy_stride, true,
+                  transformed_x + p * x_stride, first > 0, sums + p * sums_stride);
         }
       });
     }
@@ -72260,6 +72280,9 @@ class Winograd {
   static constexpr std::int64_t most_tiles = 64;
   /// Tiles whose products are added to the gradient at once.
   static constexpr std::int64_t summed_tiles = 256;
+
+  /// From the first of @p numbers of a matrix to the next matrix.
+  static constexpr std::int64_t apart(std::int64_t numbers) { return numbers + lanes; }
 
   /// Where a tile's first output is.
   struct Tile {
@@ -72295,16 +72318,16 @@ class Winograd {
   [[nodiscard]] Images outputs() const { return {geometry_.out_channels, geometry_.out}; }
 
   /// The 6×6 inputs of a tile to Bᵀ d B, number p at to + p * stride.
-  TANDEM_ONCE static void enter(Images const& in, Tile const& tile, Extent2d padding,
-                                float const* x, float* to, std::int64_t stride);
+  TANDEM_ONCE static void enter(Images in, Tile tile, Extent2d padding, float const* x, float* to,
+                                std::int64_t stride);
 
   /// The 4×4 gradients of a tile's outputs to A dy Aᵀ.
-  TANDEM_ONCE static void enter_gradient(Images const& out, Tile const& tile, float const* dy,
-                                         float* to, std::int64_t stride);
+  TANDEM_ONCE static void enter_gradient(Images out, Tile tile, float const* dy, float* to,
+                                         std::int64_t stride);
 
   /// The 36 products of a tile to its 4×4 outputs, and the bias on each.
-  TANDEM_ONCE static void leave(Images const& out, Tile const& tile, float const* from,
-                                std::int64_t stride, float const* bias, float* y);
+  TANDEM_ONCE static void leave(Images out, Tile tile, float const* from, std::int64_t stride,
+                                float const* bias, float* y);
 
   template <class Product>
   void convolve(Team& team, Product const& product, std::int64_t batch, Images const& in,
@@ -72314,33 +72337,39 @@ class Winograd {
     std::int64_t const members = team.size();
     std::int64_t const rounds = (tiles + members * most_tiles - 1) / (members * most_tiles);
     std::int64_t const each = (tiles + members * rounds - 1) / (members * rounds);
+    std::int64_t const weight_stride = apart(std::int64_t{in.channels} * out.channels);
     team.parallel_for(members, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t member = begin; member < end; ++member) {
-        float* const v = scratch + member * products * most_tiles * (in.channels + out.channels);
-        float* const w = v + products * most_tiles * in.channels;
+        float* const v =
+            scratch + member * products *
+                          (apart(most_tiles * in.channels) + apart(most_tiles * out.channels));
+        float* const w = v + products * apart(most_tiles * in.channels);
         for (std::int64_t round = 0; round < rounds; ++round) {
           std::int64_t const first = (member * rounds + round) * each;
           std::int64_t const count = std::min(each, tiles - first);
+          std::int64_t const v_stride = apart(count * in.channels);
+          std::int64_t const w_stride = apart(count * out.channels);
           for (std::int64_t t = 0; t < count; ++t) {
-            enter(in, out.tile(first + t), padding, x, v + t * in.channels, count * in.channels);
+            enter(in, out.tile(first + t), padding, x, v + t * in.channels, v_stride);
           }
           for (std::int64_t p = 0; p < products && count > 0; ++p) {
-            product(count, out.channels, in.channels, v + p * count * in.channels, false,
-                    packed + p * in.channels * out.channels, false, w + p * count * out.channels);
+            product(count, out.channels, in.channels, v + p * v_stride, false,
+                    packed + p * weight_stride, false, w + p * w_stride);
           }
           for (std::int64_t t = 0; t < count; ++t) {
-            leave(out, out.tile(first + t), w + t * out.channels, count * out.channels, bias, y);
+            leave(out, out.tile(first + t), w + t * out.channels, w_stride, bias, y);
           }
         }
       }
     });
   }
 
-  /// to (36, rows, columns) of the kernels at weights + row * row_stride + column * column_stride.
+  /// to (36, rows, columns), matrices apart(), of the kernels at weights + row * row_stride +
+  /// column * column_stride.
   TANDEM_ONCE static void pack(Team& team, float const* weights, int rows, std::int64_t row_stride,
                                int columns, std::int64_t column_stride, bool turned, float* to);
 
-  /// Sums (36, Out, In) to the gradient (Out, In, 3, 3).
+  /// Sums (36, Out, In), matrices apart(), to the gradient (Out, In, 3, 3).
   TANDEM_ONCE void leave_weights(Team& team, float const* sums, float* gradient,
                                  bool accumulate) const;
 
@@ -72354,70 +72383,73 @@ class Winograd {
 
 namespace tandem::host::channels_last {
 
-TANDEM_ONCE void Winograd::enter(Images const& in, Tile const& tile, Extent2d padding,
-                                 float const* x, float* to, std::int64_t stride) {
+TANDEM_ONCE void Winograd::enter(Images in, Tile tile, Extent2d padding, float const* x, float* to,
+                                 std::int64_t stride) {
   constexpr int n = detail::winograd_in;
   int const row = tile.row - padding.height;
   int const column = tile.column - padding.width;
-  for_vectors(in.channels, [&](int c, auto some) {
-    Floats d[products];
-    for (int i = 0; i < n * n; ++i) {
-      int const r = row + i / n;
-      int const s = column + i % n;
-      d[i] = in.contains(r, s) ? some.load(x + in.at(tile.sample, r, s) + c) : Floats{0.0F};
-    }
-    Floats v[products];
-    detail::winograd_both<n, n>(d, v, [](auto... a) { detail::winograd_input(a...); });
-    for (int p = 0; p < n * n; ++p) {
-      some.store(to + p * stride + c, v[p]);
-    }
-  });
+  std::int64_t const corner = in.at(tile.sample, row, column);
+  std::int64_t const width = in.size.width;
+  for_vectors(
+      in.channels, [=](int c, auto some) __attribute__((always_inline)) {
+        detail::winograd_both<n, n>(
+            [=](int i, int j) __attribute__((always_inline)) {
+              return in.contains(row + i, column + j)
+                         ? some.load(x + (corner + (i * width + j) * in.channels + c))
+                         : Floats{0.0F};
+            },
+            [](auto... a) { detail::winograd_input(a...); },
+            [=](int i, int j, Floats const& v)
+                __attribute__((always_inline)) { some.store(to + (i * n + j) * stride + c, v); });
+      });
 }
 
-TANDEM_ONCE void Winograd::enter_gradient(Images const& out, Tile const& tile, float const* dy,
-                                          float* to, std::int64_t stride) {
+TANDEM_ONCE void Winograd::enter_gradient(Images out, Tile tile, float const* dy, float* to,
+                                          std::int64_t stride) {
   constexpr int n = detail::winograd_in;
   constexpr int m = detail::winograd_out;
-  for_vectors(out.channels, [&](int c, auto some) {
-    Floats d[tile_outputs];
-    for (int i = 0; i < m * m; ++i) {
-      int const r = tile.row + i / m;
-      int const s = tile.column + i % m;
-      d[i] = out.contains(r, s) ? some.load(dy + out.at(tile.sample, r, s) + c) : Floats{0.0F};
-    }
-    Floats v[products];
-    detail::winograd_both<m, n>(d, v, [](auto... a) { detail::winograd_output_gradient(a...); });
-    for (int p = 0; p < n * n; ++p) {
-      some.store(to + p * stride + c, v[p]);
-    }
-  });
+  std::int64_t const corner = out.at(tile.sample, tile.row, tile.column);
+  std::int64_t const width = out.size.width;
+  for_vectors(
+      out.channels, [=](int c, auto some) __attribute__((always_inline)) {
+        detail::winograd_both<m, n>(
+            [=](int i, int j) __attribute__((always_inline)) {
+              return out.contains(tile.row + i, tile.column + j)
+                         ? some.load(dy + (corner + (i * width + j) * out.channels + c))
+                         : Floats{0.0F};
+            },
+            [](auto... a) { detail::winograd_output_gradient(a...); },
+            [=](int i, int j, Floats const& v)
+                __attribute__((always_inline)) { some.store(to + (i * n + j) * stride + c, v); });
+      });
 }
 
-TANDEM_ONCE void Winograd::leave(Images const& out, Tile const& tile, float const* from,
-                                 std::int64_t stride, float const* bias, float* y) {
+TANDEM_ONCE void Winograd::leave(Images out, Tile tile, float const* from, std::int64_t stride,
+                                 float const* bias, float* y) {
   constexpr int n = detail::winograd_in;
   constexpr int m = detail::winograd_out;
-  for_vectors(out.channels, [&](int c, auto some) {
-    Floats v[products];
-    for (int p = 0; p < n * n; ++p) {
-      v[p] = some.load(from + p * stride + c);
-    }
-    Floats d[tile_outputs];
-    detail::winograd_both<n, m>(v, d, [](auto... a) { detail::winograd_output(a...); });
-    Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
-    for (int i = 0; i < m * m; ++i) {
-      int const r = tile.row + i / m;
-      int const s = tile.column + i % m;
-      if (out.contains(r, s)) {
-        some.store(y + out.at(tile.sample, r, s) + c, d[i] + added);
-      }
-    }
-  });
+  std::int64_t const corner = out.at(tile.sample, tile.row, tile.column);
+  std::int64_t const width = out.size.width;
+  for_vectors(
+      out.channels, [=](int c, auto some) __attribute__((always_inline)) {
+        Floats const added = bias != nullptr ? some.load(bias + c) : Floats{0.0F};
+        detail::winograd_both<n, m>(
+            [=](int i, int j) __attribute__((always_inline)) {
+              return some.load(from + (i * n + j) * stride + c);
+            },
+            [](auto... a) { detail::winograd_output(a...); },
+            [=](int i, int j, Floats const& v) __attribute__((always_inline)) {
+              if (out.contains(tile.row + i, tile.column + j)) {
+                some.store(y + (corner + (i * width + j) * out.channels + c), v + added);
+              }
+            });
+      });
 }
 
 TANDEM_ONCE void Winograd::pack(Team& team, float const* weights, int rows, std::int64_t row_stride,
                                 int columns, std::int64_t column_stride, bool turned, float* to) {
   constexpr int n = detail::winograd_in;
+  std::int64_t const stride = apart(std::int64_t{rows} * columns);
   team.parallel_for(rows, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       for_vectors(columns, [&](int column, auto some) {
@@ -72429,15 +72461,12 @@ TANDEM_ONCE void Winograd::pack(Team& team, float const* weights, int rows, std:
             kernels[i][j] = kernel[turned ? 8 - i : i];
           }
         }
-        Floats g[9];
-        for (int i = 0; i < 9; ++i) {
-          g[i] = load(kernels[i]);
-        }
-        Floats u[products];
-        detail::winograd_both<3, n>(g, u, [](auto... a) { detail::winograd_weight(a...); });
-        for (int p = 0; p < n * n; ++p) {
-          some.store(to + (p * rows + row) * columns + column, u[p]);
-        }
+        detail::winograd_both<3, n>([&](int i, int j) { return load(kernels[3 * i + j]); },
+                                    [](auto... a) { detail::winograd_weight(a...); },
+                                    [&](int i, int j, Floats const& v) {
+                                      some.store(to + (i * n + j) * stride + row * columns + column,
+                                                 v);
+                                    });
       });
     }
   });
@@ -72448,22 +72477,19 @@ TANDEM_ONCE void Winograd::leave_weights(Team& team, float const* sums, float* g
   constexpr int n = detail::winograd_in;
   int const in = geometry_.in_channels;
   std::int64_t const out = geometry_.out_channels;
+  std::int64_t const stride = apart(out * in);
   team.parallel_for(out, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       for (int c = 0; c < in; c += lanes) {
         int const count = std::min(in - c, lanes);
-        Floats u[products];
-        for (int p = 0; p < n * n; ++p) {
-          float const* const from = sums + (p * out + row) * in + c;
-          u[p] = count == lanes ? load(from) : load(from, count);
-        }
-        Floats g[9];
-        detail::winograd_both<n, 3>(u, g,
-                                    [](auto... a) { detail::winograd_weight_gradient(a...); });
         float kernels[9][lanes];
-        for (int i = 0; i < 9; ++i) {
-          store(kernels[i], g[i]);
-        }
+        detail::winograd_both<n, 3>(
+            [&](int i, int j) {
+              float const* const from = sums + (i * n + j) * stride + row * in + c;
+              return count == lanes ? load(from) : load(from, count);
+            },
+            [](auto... a) { detail::winograd_weight_gradient(a...); },
+            [&](int i, int j, Floats const& v) { store(kernels[3 * i + j], v); });
         float* const to = gradient + (row * in + c) * 9;
         for (int j = 0; j < count; ++j) {
           for (int i = 0; i < 9; ++i) {
