@@ -196,9 +196,10 @@ TANDEM_COLD std::unique_ptr<RankInterface<Batch>> make_chosen_rank(
     RankEnds<Communicator> const& ends) {
   RuntimeProgram const& tables = program.tables();
   DeviceTables const& device = tables.device(d);
-  Batching const& batching = device.batching;
+  Batching const batching = batching_with(device, options.microbatches, options.replicas);
+  ActionRows const& rows = options.rows != nullptr ? *options.rows : tables.cut().table;
   RankPlan plan = device.places.rule.on() ? make_asynchronous_plan(device, batching)
-                                          : make_rank_plan(device, tables.cut().table, batching);
+                                          : make_rank_plan(device, rows, batching);
   using Core = RankCore<Backend, Communicator, shared_rank_way<Communicator>()>;
   return construct_rank<Rank<Core, Batch>, Batch>(program.device(d), std::move(plan), options,
                                                   ends);
