@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-only-error: Trainer<Net, AnyStrategy, Backend>: strategies are chosen at start on Host; for
+// expect-only-error: Trainer<Net, AnyStrategy, Backend>: strategies are chosen at start on
 #include <tandem/any_strategy.hpp>
 #include <tandem/tandem.hpp>
 

@@ -22,8 +22,8 @@ namespace tandem {
 
 /// Rows that were imported, or those of as many microbatches as the world leaves a replica; empty
 /// where the strategy's own stand.
-/// @throws ContractError  a table that cannot run, or does not fit the strategy; or the microbatches
-///                        or leaves cannot be dealt to the replicas
+/// @throws ContractError  a table that cannot run, or does not fit the strategy; or microbatches or
+///                        leaves that cannot be dealt to the replicas
 TANDEM_ONCE TANDEM_COLD ImportedTable table_for(ProgramFacts const& facts,
                                                 TrainerOptions const& options);
 
