@@ -8603,12 +8603,12 @@ struct DeviceTables {
   bool sharded_parameters;
   bool has_twins;
   bool has_tiles;
-  bool sequence_rows;   ///< each rank has its rows between layers that ranks share
-  bool stateful;        ///< steps hand states on
-  bool post_validated;  ///< ranks go on before an update is known to be right
-  bool recomputes;      ///< segments of nodes
-  bool ties_cross;      ///< devices share a parameter
-  bool has_input = false;       ///< of the network
+  bool sequence_rows;      ///< each rank has its rows between layers that ranks share
+  bool stateful;           ///< steps hand states on
+  bool post_validated;     ///< ranks go on before an update is known to be right
+  bool recomputes;         ///< segments of nodes
+  bool ties_cross;         ///< devices share a parameter
+  bool has_input = false;  ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
@@ -52119,27 +52119,27 @@ struct Program {
   static constexpr bool sequence_rows = slices > 1 && detail::deals_rows<S>;
   /// Only then are a stage's gradients compiled apart.
   static constexpr bool splits_backward = detail::splits_backward(table);
-  static constexpr detail::BrokenRule broken = detail::broken_rule(detail::add_network(
-      {.slices = slices,
-       .layer_slices = has_tiles ? 1 : detail::layer_slices_of<S>,
-       .tiles = tiles,
-       .copies = map.copies,
-       .microbatches = batching.microbatches,
-       .chunks = batching.chunks,
-       .asynchronous = asynchrony.on(),
-       .post_validated = post_validated,
-       .keeps_two = averaging.keeps_two(),
-       .reproducible = batching.reproducible,
-       .rounds = batching.wire != WireFormat::exact,
-       .any_replicas = any_replicas,
-       .several_replicas = several_replicas,
-       .asks_sharded_state = batching.sharded_state,
-       .sharded_state = sharded_state,
-       .sharded_gradients = sharded_gradients,
-       .sequence_rows = sequence_rows,
-       .ties_cross = ties.crosses(),
-       .widest_tie = ties.widest()},
-      network, network, asked_wishes, partition.part, map.stages));
+  static constexpr detail::BrokenRule broken = detail::broken_rule(
+      detail::add_network({.slices = slices,
+                           .layer_slices = has_tiles ? 1 : detail::layer_slices_of<S>,
+                           .tiles = tiles,
+                           .copies = map.copies,
+                           .microbatches = batching.microbatches,
+                           .chunks = batching.chunks,
+                           .asynchronous = asynchrony.on(),
+                           .post_validated = post_validated,
+                           .keeps_two = averaging.keeps_two(),
+                           .reproducible = batching.reproducible,
+                           .rounds = batching.wire != WireFormat::exact,
+                           .any_replicas = any_replicas,
+                           .several_replicas = several_replicas,
+                           .asks_sharded_state = batching.sharded_state,
+                           .sharded_state = sharded_state,
+                           .sharded_gradients = sharded_gradients,
+                           .sequence_rows = sequence_rows,
+                           .ties_cross = ties.crosses(),
+                           .widest_tie = ties.widest()},
+                          network, network, asked_wishes, partition.part, map.stages));
   static_assert(detail::RuleHolds<broken.rule, Net, broken.first, broken.second>::value);
 
   /// What device @p D of each replica does.

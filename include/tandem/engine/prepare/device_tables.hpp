@@ -60,12 +60,12 @@ struct DeviceTables {
   bool sharded_parameters;
   bool has_twins;
   bool has_tiles;
-  bool sequence_rows;   ///< each rank has its rows between layers that ranks share
-  bool stateful;        ///< steps hand states on
-  bool post_validated;  ///< ranks go on before an update is known to be right
-  bool recomputes;      ///< segments of nodes
-  bool ties_cross;      ///< devices share a parameter
-  bool has_input = false;       ///< of the network
+  bool sequence_rows;      ///< each rank has its rows between layers that ranks share
+  bool stateful;           ///< steps hand states on
+  bool post_validated;     ///< ranks go on before an update is known to be right
+  bool recomputes;         ///< segments of nodes
+  bool ties_cross;         ///< devices share a parameter
+  bool has_input = false;  ///< of the network
   bool has_result;
   bool reads_two;
   /// row_order() where the model has two copies; a program without them does not compile it.
