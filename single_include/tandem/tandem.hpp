@@ -8004,7 +8004,8 @@ constexpr Graph<Own> device_graph(Graph<Whole> const& network,
 
 /// @file
 /// The rules on what goes together in a program: one list, of which come the compiler's sentences
-/// for a strategy that is a type and the errors for one that is chosen at start.
+/// for a strategy that is a type, the errors for one that is chosen at start, and the planner's
+/// refusals.
 
 namespace tandem {
 

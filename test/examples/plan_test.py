@@ -147,8 +147,8 @@ class Plan(plan_cases.PlanTest):
         text = self.output("--net", "gpt", *small, *words)
         self.assertIn("using Strategy = DataParallel<2>;", text)
         self.assertIn("Pipeline<OneFOneB, 4, Split<4>, Split<4>>", text)
-        self.assertIn("-  Pipeline<PipeDream, 1, Split<4>, Split<4>>: stages that share a weight update at different "
-                      "times", text)
+        self.assertIn("-  Pipeline<PipeDream, 1, Split<4>, Split<4>>: Shares<W> between stages of an asynchronous "
+                      "pipeline: ", text)
         self.assertIn("Pipeline<OneFOneB, 4, Split<27>, Split<25>>",
                       self.output("--net", "gpt2_xl", "--memory", "100GB", *words))
 
