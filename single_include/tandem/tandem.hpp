@@ -8296,6 +8296,10 @@ constexpr RuleFacts add_network(RuleFacts facts, G const& network, GraphView vie
   RULE(ahead_any_replicas, f.post_validated&& f.any_replicas, 0, 0,                               \
        "PostValidated<Schedule> in DataParallel<>: it runs in one process, whose replicas are "   \
        "known; name their number, DataParallel<N>")                                               \
+  RULE(replicas_asynchronous, f.asynchronous&& f.several_replicas, 0, 0,                          \
+       "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would wait for "  \
+       "each other at every update; take a synchronous schedule inside, or the asynchronous "     \
+       "pipeline alone")                                                                          \
   RULE(statistics_reproducible, f.synchronizes&& f.reproducible, 0, 0,                            \
        "SyncBatchNorm2d with Reproducible<>: its statistics are sums over the replicas, whose "   \
        "bits depend on how many there are; use BatchNorm2d, or leave out Reproducible<>")         \

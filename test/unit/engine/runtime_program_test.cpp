@@ -250,6 +250,8 @@ TEST_CASE("what does not go together has the compiler's sentence") {
   value = value_of<Pipeline<PipeDream, 1, Auto<2>>>();
   begins(refusal<Words>(value), "Stateful in an asynchronous pipeline");
   begins(refusal<Writer>(value), "Shares<W> between stages of an asynchronous pipeline");
+  value.batching.replicas = 2;
+  begins(refusal<Images>(value), "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule");
   value = value_of<Pipeline<OneFOneB, 2, Chunks<5>, Auto<2>>>();
   begins(refusal<Writer>(value), "Chunks<K>: K must divide the network's rows");
   begins(refusal<Images>(value), "Chunks<K>: this network's input is no sequence");

@@ -77,6 +77,7 @@ constexpr std::array rows{
     Row{Rule::ahead_rows, {.post_validated = true, .row_gradients = true}},
     Row{Rule::ahead_chunks, {.chunks = 2, .post_validated = true}},
     Row{Rule::ahead_any_replicas, {.post_validated = true, .any_replicas = true}},
+    Row{Rule::replicas_asynchronous, {.asynchronous = true, .several_replicas = true}},
     Row{Rule::statistics_reproducible, {.reproducible = true, .synchronizes = true}},
     Row{Rule::statistics_copies, {.copies = 2, .several_replicas = true, .synchronizes = true}},
 };
