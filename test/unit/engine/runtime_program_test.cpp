@@ -6,9 +6,11 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <doctest/doctest.h>
 
+#include <tandem/any_strategy.hpp>
 #include <tandem/engine/prepare/runtime_program.hpp>
 #include <tandem/strategy/program.hpp>
 #include <tandem/tandem.hpp>
@@ -259,6 +261,47 @@ TEST_CASE("what does not go together has the compiler's sentence") {
   begins(refusal<Wide>(value), "SyncBatchNorm2d with Reproducible<>");
   value.batching.sharded_state = value.batching.sharded_gradients = true;
   begins(refusal<Images>(value), "ShardedGradients with Reproducible<>");
+}
+
+/// The parameters behind two steps, of uneven microbatches.
+template <class S, class... Value>
+std::vector<float> trained(TrainerOptions const& options, Value const&... value) {
+  Trainer<Images, S, Host> trainer{value..., options};
+  auto const pixels = static_cast<std::size_t>(Images::input::shape.elements());
+  std::vector<float> x(pixels * static_cast<std::size_t>(options.batch));
+  std::vector<std::int32_t> y(static_cast<std::size_t>(options.batch));
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i * i % 257) / 128.0F - 1.0F;
+  }
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    y[i] = static_cast<std::int32_t>(i % 5);
+  }
+  std::vector<float> numbers{static_cast<float>(trainer.step(x, y).loss),
+                             static_cast<float>(trainer.step(x, y).loss)};
+  for (auto const& parameter : trainer.parameters()) {
+    numbers.insert(numbers.end(), parameter.value.begin(), parameter.value.end());
+  }
+  return numbers;
+}
+
+template <class S>
+void trains_alike(TrainerOptions const& options) {
+  CHECK(trained<AnyStrategy>(options, value_of<S>()) == trained<S>(options));
+}
+
+TEST_CASE("a strategy's value runs the rows that are imported, and takes any number of replicas") {
+  TrainerOptions options{.batch = 13, .optimizer = Sgd{.learning_rate = 0.05F}};
+  options.rows = make_schedule("sequential", 1, 6);
+  trains_alike<SingleDevice<>>(options);
+  options.rows = make_schedule("sequential", 1, 4);
+  trains_alike<DataParallel<2, Reproducible<>>>(options);
+  options.rows = make_schedule("one_f_one_b", 3, 5);
+  trains_alike<Pipeline<GPipe, 2, Auto<3>>>(options);
+  options.rows = {};
+  options.world.devices = 3;
+  trains_alike<DataParallel<by_world, Microbatches<2>>>(options);
+  options.microbatches = 12;
+  trains_alike<DataParallel<by_world>>(options);
 }
 
 }  // namespace runtime_program_test
