@@ -44,6 +44,7 @@ struct Pair {
   int epoch = 0;             ///< steps of an epoch behind the others
   std::uint64_t tardy = 0;   ///< of messages; 0: none is late
   bool alone = false;        ///< one device cannot do the same: only processes are compared
+  bool twins = false;        ///< `one` is the same strategy as a value: all numbers have its bits
 };
 
 namespace detail {

@@ -3,10 +3,14 @@
 
 /// @file
 /// Contender: a trainer whose network and strategy are forgotten, so that what compares two of them
-/// is compiled once; and Entry, which makes them.
+/// is compiled once; and Entry, which makes them: entry() of a strategy that is a type, and
+/// value_entry() of one that is a value, whose trainer is compiled once for all strategies of a
+/// network.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -15,6 +19,7 @@
 #include <variant>
 #include <vector>
 
+#include <tandem/any_strategy.hpp>
 #include <tandem/tandem.hpp>
 #if defined(TANDEM_CUDA_EMULATED)
 #include <tandem/cuda.cuh>
@@ -27,6 +32,7 @@
 #include "processes.hpp"
 #include "samples.hpp"
 #include "tardy_transport.hpp"
+#include "value_memory.hpp"
 
 namespace tandem::fuzz {
 
@@ -85,11 +91,14 @@ struct Choices<Net> {
   using Metric = typename Net::metric;
 };
 
+/// @tparam S  a strategy, or AnyStrategy, of which the constructor is told the value
 template <class Net, class S, class Backend>
 class TrainerContender final : public Contender<MasterOf<Backend>> {
  public:
   using T = MasterOf<Backend>;
-  explicit TrainerContender(TrainerOptions const& options) : trainer_{options} {}
+  template <class... Value>
+  explicit TrainerContender(TrainerOptions const& options, Value const&... value)
+      : trainer_{value..., options} {}
 
   StepResult step(Samples<T> const& samples) override {
     if constexpr (of_tokens) {
@@ -250,7 +259,7 @@ class EquationContender final : public Contender<typename Backend::Master> {
 template <class T>
 struct Entry {
   std::string name;
-  std::unique_ptr<Contender<T>> (*make)(TrainerOptions const&, int microbatches) = nullptr;
+  std::function<std::unique_ptr<Contender<T>>(TrainerOptions const&, int microbatches)> make{};
   int replicas = 1;
   int devices = 1;
   int slices = 1;  ///< ranks that share each device's part
@@ -260,17 +269,24 @@ struct Entry {
   bool over_processes = false;
   bool is_equation = false;
   bool is_late = false;  ///< an asynchronous pipeline
-  DeviceMemory (*bound)(TrainerOptions const&, int device) = nullptr;
+  std::function<DeviceMemory(TrainerOptions const&, int device)> bound{};
 };
 
 namespace detail {
 
+/// Arrays of an optimizer's state that fits<> counts, whatever its settings.
+inline int counted_states_of(Optimizer const& optimizer) {
+  int const states = states_of(optimizer);
+  return std::holds_alternative<Sgd>(optimizer) || states == 1 ? 1
+         : states == 2                                         ? 2
+                       : tandem::detail::counted_states<RMSprop>();
+}
+
 template <class Net, class S, class Precision>
 DeviceMemory bound(TrainerOptions const& options, int device) {
   auto const averages = options.average.on() ? WeightAverages::kept : WeightAverages::none;
-  int const states = states_of(options.optimizer);
-  return std::holds_alternative<Sgd>(options.optimizer) || states == 1
-             ? device_memory<Net, S, Sgd, Precision>(options.batch, device, averages)
+  int const states = counted_states_of(options.optimizer);
+  return states == 1   ? device_memory<Net, S, Sgd, Precision>(options.batch, device, averages)
          : states == 2 ? device_memory<Net, S, Adam, Precision>(options.batch, device, averages)
                        : device_memory<Net, S, RMSprop, Precision>(options.batch, device, averages);
 }
@@ -305,6 +321,42 @@ Entry<MasterOf<Backend>> entry(std::string name) {
           .over_processes = !std::is_same_v<Backend, Computes>,
           .is_late = P::asynchrony.on(),
           .bound = detail::bound<Net, Named, detail::PrecisionOf<Computes>>};
+}
+
+/// The same of a strategy that is a value.
+/// @param named  @p value, or where that takes any number of replicas, the same of so many
+template <class Net, class Backend>
+Entry<MasterOf<Backend>> value_entry(std::string name, StrategyValue value, StrategyValue named) {
+  using T = MasterOf<Backend>;
+  int const ranks = named.mesh().size();
+  Entry<T> made{.name = std::move(name),
+                .replicas = ranks / value.devices(),
+                .devices = value.devices(),
+                .slices = value.tensor,
+                .pieces = value.has_tiles() ? value.tensor : value.layer_slices(),
+                .chunks = value.batching.chunks,
+                .copies = copies_of(value),
+                .is_late = value.asynchrony().on(),
+                .bound = [named = std::move(named)](TrainerOptions const& options, int device) {
+                  return memory_of_value(graph<Net>, graph<Net>.tops, named,
+                                         {.master_bytes = sizeof(T),
+                                          .scalar_bytes = sizeof(typename Backend::Scalar),
+                                          .states = detail::counted_states_of(options.optimizer) +
+                                                    (options.average.on() ? 1 : 0)},
+                                         options.batch, device);
+                }};
+  made.make = [ranks, value = std::move(value)](TrainerOptions const& options,
+                                                int) -> std::unique_ptr<Contender<T>> {
+    TrainerOptions own = options;
+    own.world.devices = ranks;
+    return std::make_unique<TrainerContender<Net, AnyStrategy, Backend>>(own, value);
+  };
+  return made;
+}
+
+template <class Net, class Backend, class S, class Named = S>
+Entry<MasterOf<Backend>> value_entry(std::string name) {
+  return value_entry<Net, Backend>(std::move(name), value_of<S>(), value_of<Named>());
 }
 
 /// @tparam Cut  a synchronous pipeline that is cut as the asynchronous one is

@@ -6,6 +6,7 @@
 /// of what program.py writes.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +42,13 @@ class PairRun {
   }
 
   /// "" if the two agree; else what differs. All processes of `many` call it.
-  std::string run() {
+  std::string run() { return pair_.twins ? run_twins() : run_two(); }
+
+  /// Of all numbers that a run of `many` gave.
+  [[nodiscard]] std::uint64_t bits() const { return bits_.hash(); }
+
+ private:
+  std::string run_two() {
     TrainerOptions own = options_of(pair_);
     own.world = world_of_many();
     if (*pair_.rows != '\0') {
@@ -77,10 +84,63 @@ class PairRun {
     return why;
   }
 
-  /// Of all numbers that a run of `many` gave.
-  [[nodiscard]] std::uint64_t bits() const { return bits_.hash(); }
+  // Both forms of a strategy: the same numbers and files, and each goes on from the other's.
+  std::string run_twins() {
+    TrainerOptions own = options_of(pair_);
+    if (*pair_.rows != '\0') {
+      own.rows = read_table_csv(pair_.rows, "rows").rows;
+    }
+    auto const type = many_.make(own, pair_.microbatches);
+    auto const value = one_.make(own, pair_.microbatches);
+    std::string why = check_memory(*value);
+    for (int device = 0; device < many_.devices && why.empty(); ++device) {
+      if (one_.bound(own, device).total() != many_.bound(own, device).total()) {
+        why = "device " + std::to_string(device) + " is said to have other memory";
+      }
+    }
+    Outcome<T> const wanted = train<T>(*type, pair_, task_, false, path("many"), 0, true);
+    Outcome<T> const got = train<T>(*value, pair_, task_, false, path("one"), 0, true);
+    why = why.empty() ? other_bits(got, wanted, 0) : why;
+    for (int replica = 0; replica < many_.replicas && why.empty(); ++replica) {
+      for (int copy = 0; copy < many_.copies && why.empty(); ++copy) {
+        why = difference_of(values_of<T>(value->parameters(replica, copy)),
+                            values_of<T>(type->parameters(replica, copy)), Agree::bits, 0.0);
+      }
+    }
+    if (why.empty() && pair_.saved > 0) {
+      constexpr std::size_t most = std::size_t{1} << 26U;
+      why = read_file(path("one"), most) == read_file(path("many"), most)
+                ? check_twin_goes_on(many_, path("one"), own, wanted)
+                : "checkpoints have other bytes";
+      why = why.empty() ? check_twin_goes_on(one_, path("many"), own, wanted) : why;
+    }
+    std::filesystem::remove(path("many"));
+    std::filesystem::remove(path("one"));
+    return why.empty() ? why : "as a value and as a type: " + why;
+  }
+  std::string check_twin_goes_on(Entry<T> const& entry, std::string const& from,
+                                 TrainerOptions const& own, Outcome<T> const& wanted) {
+    auto const twin = entry.make(own, pair_.microbatches);
+    twin->load(from);
+    Outcome<T> const back = train<T>(*twin, pair_, task_, false, "", pair_.saved, true);
+    Outcome<T> rest = wanted;
+    std::fill_n(rest.steps.begin(), pair_.saved, StepResult{});
+    rest.first_predictions.clear();
+    std::string const why = other_bits(back, rest, pair_.saved);
+    return why.empty() ? why : "loaded from what the other saved: " + why;
+  }
+  std::string other_bits(Outcome<T> const& got, Outcome<T> const& wanted, int first_step) {
+    Pair exact = pair_;
+    exact.agree = Agree::bits;
+    std::string const why = difference_of(got, wanted, exact, task_, Bound{}, first_step);
+    Bits of_one;
+    Bits of_many;
+    add(of_one, got);
+    add(of_many, wanted);
+    bool const same = of_one.hash() == of_many.hash();
+    return !why.empty() ? why : same ? "" : "an evaluation or a metric has other bits";
+  }
 
- private:
   // Whether what it writes is looked at token by token: not in float, where others are as likely,
   // nor on an emulated GPU, whose passes over texts would take minutes.
   [[nodiscard]] bool writes_again() const {
@@ -248,7 +308,9 @@ int run_pairs(std::vector<Entry<T>> const& entries, Task const& task,
       }
     } catch (std::exception const& error) {
       why = error.what();
-      if (why.find(".rows cannot run") != std::string::npos) {
+      bool const refuses = why.find(".rows cannot run") != std::string::npos ||
+                           why.find("table of actions cannot be run") != std::string::npos;
+      if (refuses) {
         std::printf("refused %zu: %s\n", i, error.what());
         ++refused;
         continue;

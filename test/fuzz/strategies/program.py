@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program: one network, some strategies, and the pairs that compare them; random ones, and as C++.
 
-{"network", "backend", "processes", "strategies": [...], "pairs": [...]}; a pair names its strategy by index and has "rows",
-"microbatches" (of a replica), "settings" and what follows from them.
+{"network", "backend", "processes", "values", "strategies": [...], "pairs": [...]}; a pair names its strategy by index and has
+"rows", "microbatches" (of a replica), "settings" and what follows from them. With "values" no trainer of a strategy's type is
+compiled but one of AnyStrategy, which is told the strategies as values. A pair of a "twin" compares the two forms.
 """
+import collections
 import random
 
 import classifiers
@@ -13,6 +15,7 @@ import strategies
 
 CRITERION = "graph<Net>.output().path.part[0]"  # a Repeat is one part of a path
 FORMS = ("data", "model", "pipeline", "pipeline", "placed", "cross", "model", "pipeline", "late", "data", "tensor")
+STRATEGIES_OF_VALUES = 15  # each costs little to compile
 BACKENDS = {"double": "BasicHost<Portable, Fp64>", "float": "BasicHost<Portable>", "onednn": "BasicHost<OneDnn>",
             "bf16": "BasicHost<OneDnn, Bf16>", "emulated": "BasicCuda<Portable, Fp64>"}
 ADAGRAD = "own_optimizer<Backend>(Adagrad{.learning_rate = 0.02F, .lr_decay = 0.1F, .epsilon = 1e-1F})"
@@ -133,23 +136,32 @@ def random_loss(seed, network):
     return r.choice(["ignored", "weighted", "all"] + soft) if has_labels and r.random() < 0.3 else ""
 
 
-def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, tokens=0.4, processes=False):
+def takes_values(backend, processes=False):
+    """Whether strategies can be values, as they can on Host in one process."""
+    return backend != "emulated" and not processes
+
+
+def random_program(seed, backend="double", pairs_each=10, kinds=5, largest=20, tokens=0.4, processes=False, values=False):
     """Deterministic in its arguments.
 
     @param tokens     probability of a network of tokens
     @param processes  one that runs as several processes, too
+    @param values     its strategies are values, where they can be
     """
     r = random.Random(f"{seed} {backend}")
+    values = values and takes_values(backend, processes)
+    kinds = STRATEGIES_OF_VALUES if values else kinds
     if processes:  # each pair runs as one, two, three and four processes
         kinds, pairs_each = 3, min(pairs_each, 4)
     while True:
         program = try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, processes)
+        program["values"] = values
         if processes:
             program = without_one_device(seed, program)
         if program["pairs"]:
             drawn = with_slices(seed, with_sharded_state(seed, with_row_gradients(seed, program)))
             words = with_shared_words(seed, with_sharded_gradients(seed, drawn))
-            return with_steps_ahead(seed, with_chunks(seed, with_dealt_rows(seed, words)))
+            return with_twins(with_steps_ahead(seed, with_chunks(seed, with_dealt_rows(seed, words))))
 
 
 def has(network, strategy, option):
@@ -307,6 +319,8 @@ def with_steps_ahead(seed, program):
     rows = any(part.get("rows") for part in sequences.parts_in(network["body"])) if networks.is_of_tokens(network) else False
     if rows or program["backend"] == "emulated" or program["processes"] or sequences.is_stateful(network):
         return program
+    if program["values"] and program["backend"] == "bf16":  # of which a trainer of values takes no update back
+        return program
     for index, s in enumerate(program["strategies"]):
         fits = s["form"] == "pipeline" and strategies.copies_of(s) == 1 and strategies.devices_of(s) > 1
         if fits and not any(s.get(key) for key in ("sharded", "by_world", "slices", "pieces", "chunks")) and r.random() < 0.6:
@@ -315,6 +329,25 @@ def with_steps_ahead(seed, program):
                 if pair["strategy"] == index:
                     pair["epoch"] = r.choice((3, 4, 6))
     return program
+
+
+def has_value(program, strategy):
+    """Whether a strategy of a program of types can be a value, too."""
+    rounds_ahead = program["backend"] == "bf16" and strategy.get("ahead")
+    return takes_values(program["backend"], program["processes"]) and not rounds_ahead
+
+
+def with_twins(program):
+    """Of each strategy's type its first two pairs, its own table's and another's, are compared with its value, too."""
+    if program["values"]:
+        return program
+    pairs, count = [], collections.Counter()
+    for pair in program["pairs"]:
+        pairs.append(pair)
+        count[pair["strategy"]] += 1
+        if count[pair["strategy"]] <= 2 and has_value(program, program["strategies"][pair["strategy"]]):
+            pairs.append({**pair, "twin": True})
+    return {**program, "pairs": pairs}
 
 
 def in_chunks(program):
@@ -351,8 +384,11 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, pro
     of_tokens = networks.is_of_tokens(network)
     program = {"seed": str(seed), "backend": backend, "network": network, "repeats": of_tokens or r.random() < 0.5,
                "loss": random_loss(seed, network), "processes": processes, "strategies": [], "pairs": []}
-    forms = list(FORMS)
-    r.shuffle(forms)
+    forms = []
+    while len(forms) < 2 * kinds:
+        own_forms = list(FORMS)
+        r.shuffle(own_forms)
+        forms += own_forms
     for form in forms:
         if len(program["strategies"]) == kinds:
             break
@@ -373,6 +409,8 @@ def try_random_program(r, seed, backend, pairs_each, kinds, largest, tokens, pro
             continue  # each model's mean is over its own tokens, so that their mean is not that of one device
         if s is not None and s.get("rule") == "AverageWeights<1>" and program["loss"] in ("ignored", "weighted", "all"):
             continue  # likewise over its own labels' weights
+        if s in program["strategies"]:
+            continue
         exact = s is not None and (s["leaves"] is not None or form == "late")
         if exact or (s is not None and (backend in ("double", "emulated") or r.random() < 0.3)):
             program["strategies"].append(s)
@@ -423,6 +461,7 @@ def pair_cpp(pair, one):
     fields += [f".epoch = {pair['epoch']}"] if pair.get("epoch") else []
     fields += [f".tardy = {pair['tardy']}"] if pair["tardy"] else []
     fields += [".alone = true"] if pair.get("alone") else []
+    fields += [".twins = true"] if pair.get("twin") else []
     return "{" + ", ".join(fields) + "}"
 
 
@@ -461,8 +500,13 @@ def to_cpp(program, name="made", comment=()):
                 "  using metric = Metrics<Accuracy, TopK<2>>;"] if program.get("loss") else []),
              "};", f"using Backend = {backend};",
              f"static_assert(graph<Net>.output().out == {networks.shape_cpp(networks.result_of(network))});"]
-    entries, of_strategy = [], {}
+    entries, of_strategy, value_of_strategy = [], {}, {}
     many = "OverMpi<Backend>" if program.get("processes") else "Backend"
+
+    def entry_of(spelled, named, backend, value):
+        if value:
+            return entry(f'value_entry<Net, {backend}, {spelled}{named}>("{spelled}")')
+        return entry(f'entry<Net, {spelled}, {backend}{named}>("{spelled}")')
 
     def entry(text):
         if text not in entries:
@@ -476,18 +520,22 @@ def to_cpp(program, name="made", comment=()):
             lines.append(f"inline constexpr auto {table} = place<Net>({{{places}}});")
         spelled = strategies.cpp(s, table)
         named = f", {strategies.cpp(strategies.named(s), table)}" if s.get("by_world") else ""
-        of_strategy[index] = entry(f'entry<Net, {spelled}, {many}{named}>("{spelled}")')
+        of_strategy[index] = entry_of(spelled, named, many, program.get("values"))
+        if any(pair.get("twin") and pair["strategy"] == index for pair in program["pairs"]):
+            value_of_strategy[index] = entry_of(spelled, named, many, True)
     pairs = []
     for pair in program["pairs"]:
         s = program["strategies"][pair["strategy"]]
         if pair.get("alone"):
             one = of_strategy[pair["strategy"]]
+        elif pair.get("twin"):
+            one = value_of_strategy[pair["strategy"]]
         elif s["form"] == "late":
             cut, equation = late_equation(s)
             one = entry(f'equation<Net, {cut}, Backend, {equation}>("{equation}")')
         else:
             reference = strategies.reference_cpp(s, pair["microbatches"])
-            one = entry(f'entry<Net, {reference}, Backend>("{reference}")')
+            one = entry_of(reference, "", "Backend", program.get("values"))
         total = pair["microbatches"] * strategies.replicas_of(s)
         pairs.append(pair_cpp({**pair, "many": of_strategy[pair["strategy"]], "total": total}, one))
     lines += ["", "inline int run(int argc, char** argv) {",

@@ -17,6 +17,7 @@ import collections
 import concurrent.futures
 import datetime
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,7 @@ class Coverage:
     def add(self, program, agreed):
         self.count.update({("layer", kind): 1 for kind in networks.kinds_in(program["network"]["body"])})
         self.count[("backend", program["backend"])] += agreed
+        self.count[("strategies as", "values" if program["values"] else "types")] += agreed
         for pair in program["pairs"]:
             s = program["strategies"][pair["strategy"]]
             met = [("strategy", s["form"]), ("strategy", s.get("schedule") or s["form"])]
@@ -58,6 +60,7 @@ class Coverage:
             met += [("processes", str(count)) for count in build.PROCESSES
                     if program["processes"] and strategies.ranks_of(s) % count == 0]
             met += [("processes", "alone")] if pair.get("alone") else []
+            met += [("strategies as", "both")] if pair.get("twin") else []
             self.count.update(set(met))
 
     def missing(self):
@@ -100,6 +103,11 @@ class Fuzzer:
         every = 0 if self.options.processes else every  # MPI itself is not clean
         return kinds[i // every % len(kinds)] if every > 0 and i % every == every - 1 else ""
 
+    def is_of_types(self, i):
+        """One of every so many programs, in another place each time."""
+        every = self.options.types_every
+        return every > 0 and i % every == random.Random(f"{self.options.seed} types {i // every}").randrange(every)
+
     def is_over(self):
         return bool(self.failures) or time.monotonic() > self.ends
 
@@ -108,7 +116,8 @@ class Fuzzer:
         sanitize = self.sanitizers_of(i)
         backend = "double" if sanitize else self.backend_of(i)
         program = programs.random_program(f"{self.options.seed}-{i}", backend, self.options.pairs,
-                                          tokens=self.options.tokens, processes=self.options.processes)
+                                          tokens=self.options.tokens, processes=self.options.processes,
+                                          values=not self.is_of_types(i))
         program = programs.having(program, self.options.having.split(",")) if self.options.having else program
         return (program, backend, sanitize) if program["pairs"] else None
 
@@ -123,7 +132,8 @@ class Fuzzer:
             self.pairs += result.agreed + len(result.failures)
             self.refused += result.refused
             self.coverage.add(program, result.agreed)
-            print(f"program {i}: {', '.join(filter(None, (backend, sanitize)))}, {result.agreed} pairs agree",
+            form = "values" if program["values"] else "types"
+            print(f"program {i}: {', '.join(filter(None, (backend, form, sanitize)))}, {result.agreed} pairs agree",
                   flush=True)
             self.failures += [(i, program, sanitize, number, why) for number, why in result.failures[:1]]
 
@@ -199,6 +209,7 @@ def main():
     parser.add_argument("--programs", type=int, default=1_000_000, help="stop behind so many")
     parser.add_argument("--pairs", type=int, default=40, help="of a strategy, at most")
     parser.add_argument("--tokens", type=float, default=0.4, help="share of networks that read tokens")
+    parser.add_argument("--types-every", type=int, default=4, help="one of so many programs has strategies as types; 0: none, 1: all")
     parser.add_argument("--only", type=int)
     parser.add_argument("--having", metavar="OPTION,…", help="such as slices, in_rows, pieces, tiles, sharded, masks, smoothing")
     parser.add_argument("--include")

@@ -92,9 +92,10 @@ def run(programs_checked=160):
     biased = of_images = two_inputs = averaged = 0
     for number in range(programs_checked):
         backend = ("double", "float", "onednn", "bf16")[number % 4]
-        program = programs.random_program(f"self-test-{number}", backend)
+        values = number % 3 == 0
+        program = programs.random_program(f"self-test-{number}", backend, values=values)
         network = program["network"]
-        again = programs.random_program(f"self-test-{number}", backend)
+        again = programs.random_program(f"self-test-{number}", backend, values=values)
         check(json.dumps(program, sort_keys=True) == json.dumps(again, sort_keys=True), "a seed gives two programs")
         check(networks.shape_of(network["body"], network["input"]) == networks.result_of(network), "a shape is wrong")
         most = 30 if networks.is_of_tokens(network) else 20
@@ -122,6 +123,8 @@ def run(programs_checked=160):
                 check(legal_rows(s, pair["microbatches"], pair["rows"]), f"rows that cannot run: {pair['rows']}")
         text = programs.to_cpp(program)
         check(text.count("entry<Net") >= len(program["strategies"]), "a strategy is missing in the program")
+        check(not values or " entry<Net" not in text, "a strategy is a type in a program of values")
+        check(values or any(pair.get("twin") for pair in program["pairs"]), "no type is compared with its value")
         if number < 16:
             one = shrink.only_pair(program, random.Random(number).randrange(len(program["pairs"])))
             check(shrink.is_sound(one), f"a pair is not sound by itself: {one['strategies']} {one['pairs']}")
