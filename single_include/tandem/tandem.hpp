@@ -64139,15 +64139,15 @@ class WorkersOf
   using RankOf =
       tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
-  static constexpr ProgramFacts const& program = program_facts<Program>;
-  static constexpr int steps_in_flight = program.steps_in_flight(FeedType::steps_in_flight);
+  static constexpr int steps_in_flight =
+      program_facts<Program>.steps_in_flight(FeedType::steps_in_flight);
   static_assert(
       detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
-      : Group{{.facts = program,
+      : Group{{.facts = program_facts<Program>,
                .limit = limit,
                .targets = targets_shape<LossType>(Program::network.output().out),
                .steps_in_flight = steps_in_flight,
@@ -64193,12 +64193,12 @@ class WorkersOf
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
     auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-    RankEnds<Communicator> const ends{[&](int group) {
-                                        return group == RankGroups::all
-                                                   ? own.communicator(options.rank)
-                                                   : own.communicator(options.rank, group);
-                                      },
-                                      RankGroups{program.groups, mesh}, options.rank, pass_on()};
+    RankEnds<Communicator> const ends{
+        [&](int group) {
+          return group == RankGroups::all ? own.communicator(options.rank)
+                                          : own.communicator(options.rank, group);
+        },
+        RankGroups{program_facts<Program>.groups, mesh}, options.rank, pass_on()};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
@@ -67207,7 +67207,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
       : Trainer{[](TrainerOptions const& own) { return make_workers(own); },
-                checked(Workers::program, bound<Used>(std::move(options)))} {}
+                checked(program_facts<ProgramType>, bound<Used>(std::move(options)))} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.
@@ -67423,9 +67423,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
 
   TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
       TrainerOptions const& options) {
-    ImportedTable const table = table_for(Workers::program, options);
-    std::unique_ptr<typename Core::Group> workers{new Workers{
-        make_rank_options(Workers::program, options, table), stall_limit(options), options.world}};
+    ImportedTable const table = table_for(program_facts<ProgramType>, options);
+    std::unique_ptr<typename Core::Group> workers{
+        new Workers{make_rank_options(program_facts<ProgramType>, options, table),
+                    stall_limit(options), options.world}};
     if constexpr (!in_one_process<typename Workers::TransportType>) {
       agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
     }
@@ -68182,7 +68183,7 @@ class Predictor<Net, Backend> {
   /// @throws ContractError  an option is out of range
   explicit Predictor(PredictorOptions const& options = {})
       : options_{checked(options)},
-        workers_{make_rank_options(Workers::program, options_, {}), stall_limit(options_),
+        workers_{make_rank_options(program_facts<ProgramType>, options_, {}), stall_limit(options_),
                  options_.world} {}
 
   /// The same, and load(path).

@@ -29,6 +29,7 @@
 #include <tandem/train/options/refused_trainer.hpp>
 #include <tandem/train/ranks/imported_table.hpp>
 #include <tandem/train/ranks/make_rank_options.hpp>
+#include <tandem/train/ranks/program_facts.hpp>
 #include <tandem/train/ranks/workers_of.hpp>
 #include <tandem/train/step_batches.hpp>
 #include <tandem/train/trainer_core.hpp>
@@ -132,7 +133,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   ///                        world has no whole number of replicas
   explicit Trainer(TrainerOptions options = {})
       : Trainer{[](TrainerOptions const& own) { return make_workers(own); },
-                checked(Workers::program, bound<Used>(std::move(options)))} {}
+                checked(program_facts<ProgramType>, bound<Used>(std::move(options)))} {}
 
   /// With an optimizer of any type that is an ElementOptimizer or a TensorOptimizer, in place of
   /// the one of the options: only its update is compiled.
@@ -348,9 +349,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
 
   TANDEM_COLD static std::unique_ptr<typename Core::Group> make_workers(
       TrainerOptions const& options) {
-    ImportedTable const table = table_for(Workers::program, options);
-    std::unique_ptr<typename Core::Group> workers{new Workers{
-        make_rank_options(Workers::program, options, table), stall_limit(options), options.world}};
+    ImportedTable const table = table_for(program_facts<ProgramType>, options);
+    std::unique_ptr<typename Core::Group> workers{
+        new Workers{make_rank_options(program_facts<ProgramType>, options, table),
+                    stall_limit(options), options.world}};
     if constexpr (!in_one_process<typename Workers::TransportType>) {
       agree_on_options<Net, S, LossType, MetricType, Used>(*workers, options);
     }

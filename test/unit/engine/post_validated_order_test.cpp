@@ -276,7 +276,7 @@ TEST_CASE("a stage that throws ends the training on all devices, however far ahe
 }
 
 TEST_CASE("several processes are refused: one of them says whether a step follows") {
-  ProgramFacts const& facts = Trainer<Net, Two, Host>::Workers::program;
+  ProgramFacts const& facts = program_facts<Trainer<Net, Two, Host>::ProgramType>;
   TrainerOptions several = options(0.0);
   CHECK(checked(facts, several).batch == batch);
   several.world.processes = 2;

@@ -40,6 +40,7 @@
 #include <tandem/train/predict/model_weights.hpp>
 #include <tandem/train/predict/sequence_batches.hpp>
 #include <tandem/train/ranks/make_rank_options.hpp>
+#include <tandem/train/ranks/program_facts.hpp>
 #include <tandem/train/ranks/workers_of.hpp>
 #include <tandem/train/step_batches.hpp>
 
@@ -160,7 +161,7 @@ class Predictor<Net, Backend> {
   /// @throws ContractError  an option is out of range
   explicit Predictor(PredictorOptions const& options = {})
       : options_{checked(options)},
-        workers_{make_rank_options(Workers::program, options_, {}), stall_limit(options_),
+        workers_{make_rank_options(program_facts<ProgramType>, options_, {}), stall_limit(options_),
                  options_.world} {}
 
   /// The same, and load(path).

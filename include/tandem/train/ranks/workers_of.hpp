@@ -49,15 +49,15 @@ class WorkersOf
   using RankOf =
       tandem::RankOf<typename Program::template Device<D>, Backend, LossType, Communicator>;
 
-  static constexpr ProgramFacts const& program = program_facts<Program>;
-  static constexpr int steps_in_flight = program.steps_in_flight(FeedType::steps_in_flight);
+  static constexpr int steps_in_flight =
+      program_facts<Program>.steps_in_flight(FeedType::steps_in_flight);
   static_assert(
       detail::PostValidatesOn<Program::post_validated, FeedType::steps_in_flight == 1>::value);
 
   /// @param options  of every rank but for the field `rank`, and of its device the ordinal
   /// @param limit    what to do about a rank that makes no progress for so long
   TANDEM_COLD WorkersOf(RankOptions const& options, StallLimit const& limit, World const& world)
-      : Group{{.facts = program,
+      : Group{{.facts = program_facts<Program>,
                .limit = limit,
                .targets = targets_shape<LossType>(Program::network.output().out),
                .steps_in_flight = steps_in_flight,
@@ -103,12 +103,12 @@ class WorkersOf
                                                          Mesh const& mesh,
                                                          RankOptions const& options) {
     auto& own = static_cast<GroupTransportOf<TransportType>&>(transport).own;
-    RankEnds<Communicator> const ends{[&](int group) {
-                                        return group == RankGroups::all
-                                                   ? own.communicator(options.rank)
-                                                   : own.communicator(options.rank, group);
-                                      },
-                                      RankGroups{program.groups, mesh}, options.rank, pass_on()};
+    RankEnds<Communicator> const ends{
+        [&](int group) {
+          return group == RankGroups::all ? own.communicator(options.rank)
+                                          : own.communicator(options.rank, group);
+        },
+        RankGroups{program_facts<Program>.groups, mesh}, options.rank, pass_on()};
     int const device = mesh.coordinate(options.rank, Axis::model);
     std::unique_ptr<RankType> made;
     [&]<int... D>(std::integer_sequence<int, D...>) {
