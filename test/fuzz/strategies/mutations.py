@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Breaks a copy of the library on purpose, in one place at a time, and sees that the fuzzer finds it.
 
-  mutations.py [--seconds 180] [--jobs 2] [--shrink-seconds 0] [NAME ...]
+  mutations.py [--seconds 180] [--jobs 2] [--shrink-seconds 0] [--types-every 4] [NAME ...]
 
 A mutation is one edit of one header; the text must stand there exactly once.
 """
@@ -263,6 +263,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=180)
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--shrink-seconds", default="0")
+    parser.add_argument("--types-every", default="4", help="as of run.py")
     options = parser.parse_args()
     missed = []
     shared = tempfile.TemporaryDirectory(prefix="tandem-kernels-")  # mutations leave kernels as they are
@@ -273,7 +274,8 @@ def main():
             command = [sys.executable, HERE / "run.py", "--seconds", str(options.seconds), "--jobs",
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
                        "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
-                       "--kernels", shared.name] + (["--tokens", "1"] if name in OF_TOKENS else [])
+                       "--types-every", options.types_every, "--kernels", shared.name]
+            command += ["--tokens", "1"] if name in OF_TOKENS else []
             command += [word for option, names in OF_OPTION.items() if name in names
                         for word in ("--having", option, "--sanitize-every", "0")]
             command += ["--programs", "0"] if name in OF_CASES else ["--no-cases"]

@@ -319,8 +319,6 @@ def with_steps_ahead(seed, program):
     rows = any(part.get("rows") for part in sequences.parts_in(network["body"])) if networks.is_of_tokens(network) else False
     if rows or program["backend"] == "emulated" or program["processes"] or sequences.is_stateful(network):
         return program
-    if program["values"] and program["backend"] == "bf16":  # of which a trainer of values takes no update back
-        return program
     for index, s in enumerate(program["strategies"]):
         fits = s["form"] == "pipeline" and strategies.copies_of(s) == 1 and strategies.devices_of(s) > 1
         if fits and not any(s.get(key) for key in ("sharded", "by_world", "slices", "pieces", "chunks")) and r.random() < 0.6:
@@ -331,21 +329,15 @@ def with_steps_ahead(seed, program):
     return program
 
 
-def has_value(program, strategy):
-    """Whether a strategy of a program of types can be a value, too."""
-    rounds_ahead = program["backend"] == "bf16" and strategy.get("ahead")
-    return takes_values(program["backend"], program["processes"]) and not rounds_ahead
-
-
 def with_twins(program):
     """Of each strategy's type its first two pairs, its own table's and another's, are compared with its value, too."""
-    if program["values"]:
+    if program["values"] or not takes_values(program["backend"], program["processes"]):
         return program
     pairs, count = [], collections.Counter()
     for pair in program["pairs"]:
         pairs.append(pair)
         count[pair["strategy"]] += 1
-        if count[pair["strategy"]] <= 2 and has_value(program, program["strategies"][pair["strategy"]]):
+        if count[pair["strategy"]] <= 2:
             pairs.append({**pair, "twin": True})
     return {**program, "pairs": pairs}
 
