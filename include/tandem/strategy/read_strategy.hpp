@@ -474,35 +474,14 @@ TANDEM_ONCE StrategyValue read_part(TypeTerm const& term) {
 TANDEM_ONCE void check_whole(StrategyValue const& value, TypeTerm const& term) {
   Batching const& b = value.batching;
   bool const is_single = term.word == "SingleDevice";
-  bool const repeats = b.reproducible;
-  int const copies = has_two_copies(value.schedule) ? 2 : 1;
-  int const own = b.microbatches / copies;
-  auto const holds = [&](bool is, char const* sentence) { type_expects(is, term, sentence); };
-  holds(!is_single || b.shards == 0 || b.microbatches % b.shards == 0,
-        "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-        "weights");
-  holds(is_single || value.any_replicas || b.shards == 0 || b.shards == b.replicas,
-        "DataParallel<N, Weighted<...>>: give N weights, one a replica of the model");
-  holds(is_single || b.wire == WireFormat::exact || !repeats,
-        "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with the "
-        "number of devices; leave one of the two out");
-  holds(!value.averaging.keeps_two() || !repeats,
-        "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "
-        "gradients are never added; leave Reproducible out, or average gradients");
-  holds(!value.has_tiles() || !repeats,
-        "SpatialParallel<H, W> and Reproducible<>: sums over an image's pixels are cut in H W, so "
-        "that the bits depend on these; leave Reproducible out");
-  holds(!value.has_tiles() || !b.sharded_state,
-        "Hybrid<DataParallel<D, ShardedState>, SpatialParallel<H, W>>: a device sums the gradients "
-        "of all parameters over the tiles before they are shared; leave ShardedState out");
-  holds(!repeats || value.any_replicas ||
-            (b.microbatches % copies == 0 && b.leaves >= copies && b.leaves % copies == 0 &&
-             leaves_fit({.microbatches = own, .leaves = b.leaves / copies})),
-        "Reproducible<Leaves>: the leaves of one copy of the model (Leaves / replicas, and half of "
-        "that in Chimera) must be a power of two that divides its microbatches");
-  holds(value.devices() <= most_of_int / b.replicas / value.tensor &&
-            b.microbatches <= most_of_int / b.replicas / b.chunks,
-        "there are more devices, or more microbatches, than an int can count");
+  type_expects(
+      !is_single || b.shards == 0 || b.microbatches % b.shards == 0, term,
+      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
+      "weights");
+  type_expects(is_single || value.any_replicas || b.shards == 0 || b.shards == b.replicas, term,
+               "DataParallel<N, Weighted<...>>: give N weights, one a replica of the model");
+  char const* const fault = fault_of(value);
+  type_expects(fault == nullptr, term, fault);
 }
 
 }  // namespace tandem::detail

@@ -103,6 +103,9 @@ struct StrategyValue {
 
 namespace detail {
 
+/// What of a value no strategy's type says, whatever the network is; null: nothing.
+TANDEM_ONCE char const* fault_of(StrategyValue const& value);
+
 /// The class that a strategy's model is cut by: the strategy itself, or what stands in it.
 template <class S>
 constexpr auto model_of() {
@@ -175,3 +178,50 @@ TANDEM_COLD StrategyValue value_of() {
 }
 
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+#include <limits>
+
+namespace tandem::detail {
+
+TANDEM_ONCE char const* fault_of(StrategyValue const& value) {
+  Batching const& b = value.batching;
+  constexpr int most = std::numeric_limits<int>::max();
+  int const copies = has_two_copies(value.schedule) ? 2 : 1;
+  bool const repeats = b.reproducible;
+  bool const several = b.replicas > 1 || value.any_replicas;
+  if (b.replicas < 1 || b.microbatches < 1 || b.chunks < 1 || value.tensor < 1 || value.parts < 1 ||
+      value.stages_a_device < 1 || value.parts % value.stages_a_device != 0) {
+    return "a strategy's numbers are positive, and each device has as many parts";
+  }
+  if (several && b.wire != WireFormat::exact && repeats) {
+    return "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
+           "the number of devices; leave one of the two out";
+  }
+  if (value.averaging.keeps_two() && repeats) {
+    return "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "
+           "gradients are never added; leave Reproducible out, or average gradients";
+  }
+  if (repeats && !value.any_replicas &&
+      (b.microbatches % copies != 0 || b.leaves < copies || b.leaves % copies != 0 ||
+       !leaves_fit({.microbatches = b.microbatches / copies, .leaves = b.leaves / copies}))) {
+    return "Reproducible<Leaves>: the leaves of one copy of the model (Leaves / replicas, and half "
+           "of that in Chimera) must be a power of two that divides its microbatches";
+  }
+  if (value.has_tiles() && (repeats || b.sharded_state)) {
+    return sentence_of(repeats ? Rule::tiles_reproducible : Rule::tiles_state);
+  }
+  if (value.has_tiles() && value.tiles.height * value.tiles.width != value.tensor) {
+    return "SpatialParallel<H, W>: each of the devices that share an image has one tile";
+  }
+  if (value.devices() > most / b.replicas / value.tensor ||
+      b.microbatches > most / b.replicas / b.chunks) {
+    return "there are more devices, or more microbatches, than an int can count";
+  }
+  return nullptr;
+}
+
+}  // namespace tandem::detail
+
+#endif

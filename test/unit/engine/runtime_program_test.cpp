@@ -257,7 +257,15 @@ TEST_CASE("what does not go together has the compiler's sentence") {
   value = value_of<Pipeline<OneFOneB, 2, Chunks<5>, Auto<2>>>();
   begins(refusal<Writer>(value), "Chunks<K>: K must divide the network's rows");
   begins(refusal<Images>(value), "Chunks<K>: this network's input is no sequence");
+  value = value_of<ModelParallel<Placed<table>>>();
+  begins(refusal<Wide>(value), "Placed<table>: the table is of another network");
   value = value_of<DataParallel<2, Microbatches<2>, Reproducible<>>>();
+  value.batching.leaves = 3;
+  begins(refusal<Images>(value), "Reproducible<Leaves>: the leaves of one copy");
+  value.batching.leaves = 2;
+  value.batching.microbatches = 0;
+  begins(refusal<Images>(value), "a strategy's numbers are positive");
+  value.batching.microbatches = 2;
   begins(refusal<Wide>(value), "SyncBatchNorm2d with Reproducible<>");
   value.batching.sharded_state = value.batching.sharded_gradients = true;
   begins(refusal<Images>(value), "ShardedGradients with Reproducible<>");

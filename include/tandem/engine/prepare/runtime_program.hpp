@@ -108,6 +108,11 @@ namespace detail {
 TANDEM_ONCE RuntimeCut cut_placed_nodes(GraphView network, StrategyValue const& value) {
   RuntimeCut cut;
   auto const nodes = static_cast<std::size_t>(network.nodes);
+  bool sound = value.device.size() == nodes;
+  for (std::int16_t const device : value.device) {
+    sound = sound && 0 <= device && device < network.nodes;
+  }
+  expects(sound, "Placed<table>: the table is of another network; make it with place<Net>");
   cut.part.resize(nodes);
   cut.map.device.resize(nodes);
   cut.map.edge.resize(static_cast<std::size_t>(network.edges));
@@ -159,6 +164,9 @@ TANDEM_ONCE ActionRows sequential_rows(StageMapView const& map, int microbatches
 }  // namespace detail
 
 TANDEM_ONCE RuntimeCut cut_of(GraphView network, int tops, StrategyValue const& value) {
+  if (char const* const fault = detail::fault_of(value); fault != nullptr) {
+    throw ContractError{fault};
+  }
   int const microbatches = value.batching.microbatches;
   if (value.cut == CutKind::placed) {
     RuntimeCut cut = detail::cut_placed_nodes(network, value);
