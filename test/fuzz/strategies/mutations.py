@@ -206,7 +206,7 @@ MUTATIONS = {
 OF_TOKENS = ("tied_not_summed", "tied_not_added", "divisor_of_shard", "lengths_ignored", "dropout_of_time",
              "carried_over_first", "second_input_of_shard", "second_lengths_of_shard", "input_of_another_stage",
              "padding_pooled", "scores_of_own_samples", "smoothing_over_a_slice", "losses_of_own_words", "gradients_of_rows_apart",
-             "mask_of_first_rows", "rows_not_gathered", "rows_not_summed")
+             "mask_of_first_rows", "rows_not_gathered", "rows_not_summed", "chunks_go_back_forward")
 # Those of what lies between processes are looked for by programs that run as several.
 OF_PROCESSES = ("summed_as_they_arrive", "pieces_in_other_order", "joined_by_halves", "states_stay_elsewhere",
                 "part_of_first_rank", "scores_of_own_samples")
@@ -216,6 +216,7 @@ OF_CASES = ("recomputed_over_gradients", "input_of_another_stage")
 OF_BACKEND = {"onednn": ("mask_of_first_channels",)}
 # Those of one way to share layers are looked for where strategies have it alone.
 OF_OPTION = {
+    "chunks": ("chunks_go_back_forward",),
     "ahead": ("update_not_taken_back", "states_not_taken_back", "messages_of_dropped_step"),
     "split_outputs": ("losses_of_own_words",),
     "split_outputs,smoothing": ("smoothing_over_a_slice",),
@@ -273,7 +274,7 @@ def main():
             scratch = pathlib.Path(folder)
             command = [sys.executable, HERE / "run.py", "--seconds", str(options.seconds), "--jobs",
                        options.jobs, "--include", mutated_include(name, scratch), "--scratch", scratch / "build",
-                       "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "24",
+                       "--shrink-seconds", options.shrink_seconds, "--seed", "mutations", "--pairs", "8",
                        "--types-every", options.types_every, "--kernels", shared.name]
             command += ["--tokens", "1"] if name in OF_TOKENS else []
             command += [word for option, names in OF_OPTION.items() if name in names
