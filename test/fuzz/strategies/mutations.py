@@ -217,6 +217,7 @@ OF_BACKEND = {"onednn": ("mask_of_first_channels",)}
 # Those of one way to share layers are looked for where strategies have it alone.
 OF_OPTION = {
     "chunks": ("chunks_go_back_forward",),
+    "tied": ("tied_not_summed", "tied_not_added"),
     "ahead": ("update_not_taken_back", "states_not_taken_back", "messages_of_dropped_step"),
     "split_outputs": ("losses_of_own_words",),
     "split_outputs,smoothing": ("smoothing_over_a_slice",),

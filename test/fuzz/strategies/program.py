@@ -170,6 +170,8 @@ def has(network, strategy, option):
         return networks.masks_pairs(network["body"], strategy.get("pieces") or strategy.get("slices") or 1)
     if option == "drops":
         return any(part["kind"] == "dropout" and part["percent"] for part in sequences.parts_in(network["body"]))
+    if option == "tied":
+        return bool(network.get("tied"))
     if option == "norms":
         return any(part["kind"] == "bn" for part in sequences.parts_in(network["body"]))
     if option == "smoothing":
