@@ -61233,20 +61233,23 @@ struct ProgramFacts {
 
 namespace detail {
 
-template <class Program>
-inline constexpr auto tables_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
-  return std::array{&device_tables<typename Program::template Device<D>>...};
-}
-(std::make_integer_sequence<int, Program::devices>{});
+template <class Program, class Devices>
+struct TablesOfDevices;
+template <class Program, int... D>
+struct TablesOfDevices<Program, std::integer_sequence<int, D...>> {
+  static constexpr DeviceTables const* of[] = {
+      &device_tables<typename Program::template Device<D>>...};
+};
 
 template <class Program>
 constexpr ProgramFacts facts_of() {
-  ProgramFacts facts{.devices = tables_of_devices<Program>,
-                     .groups = group_facts<Program>,
-                     .result = Program::partition.part[Program::network.nodes - 1],
-                     .asynchrony = Program::asynchrony,
-                     .all_microbatches = all_microbatches_of<typename Program::Strategy>,
-                     .splits_backward = Program::splits_backward};
+  ProgramFacts facts{
+      .devices = TablesOfDevices<Program, std::make_integer_sequence<int, Program::devices>>::of,
+      .groups = group_facts<Program>,
+      .result = Program::partition.part[Program::network.nodes - 1],
+      .asynchrony = Program::asynchrony,
+      .all_microbatches = all_microbatches_of<typename Program::Strategy>,
+      .splits_backward = Program::splits_backward};
   if constexpr (Program::any_replicas) {
     facts.replicas_there = replicas_there;
     facts.share_table = share_table;
@@ -72174,12 +72177,12 @@ template <int From, int To, class Source, class Transform, class Target>
                                                  Target const& to) {
   Floats half[winograd_products];
   for (int j = 0; j < From; ++j) {
-    Floats column[From];
+    Floats column[static_cast<std::size_t>(From)];
     winograd_each<From>([&](int i) __attribute__((always_inline)) { column[i] = from(i, j); });
     transform(column, 1, half + j, From);
   }
   for (int i = 0; i < To; ++i) {
-    Floats row[To];
+    Floats row[static_cast<std::size_t>(To)];
     transform(half + i * From, 1, row, 1);
     winograd_each<To>([&](int j) __attribute__((always_inline)) { to(i, j, row[j]); });
   }

@@ -140,12 +140,12 @@ template <int From, int To, class Source, class Transform, class Target>
                                                  Target const& to) {
   Floats half[winograd_products];
   for (int j = 0; j < From; ++j) {
-    Floats column[From];
+    Floats column[static_cast<std::size_t>(From)];
     winograd_each<From>([&](int i) __attribute__((always_inline)) { column[i] = from(i, j); });
     transform(column, 1, half + j, From);
   }
   for (int i = 0; i < To; ++i) {
-    Floats row[To];
+    Floats row[static_cast<std::size_t>(To)];
     transform(half + i * From, 1, row, 1);
     winograd_each<To>([&](int j) __attribute__((always_inline)) { to(i, j, row[j]); });
   }

@@ -5,7 +5,6 @@
 /// ProgramFacts: what whoever drives a program's ranks knows of it, as values, so that it is
 /// compiled once and not for each network and strategy.
 
-#include <array>
 #include <span>
 #include <utility>
 
@@ -74,20 +73,23 @@ struct ProgramFacts {
 
 namespace detail {
 
-template <class Program>
-inline constexpr auto tables_of_devices = []<int... D>(std::integer_sequence<int, D...>) {
-  return std::array{&device_tables<typename Program::template Device<D>>...};
-}
-(std::make_integer_sequence<int, Program::devices>{});
+template <class Program, class Devices>
+struct TablesOfDevices;
+template <class Program, int... D>
+struct TablesOfDevices<Program, std::integer_sequence<int, D...>> {
+  static constexpr DeviceTables const* of[] = {
+      &device_tables<typename Program::template Device<D>>...};
+};
 
 template <class Program>
 constexpr ProgramFacts facts_of() {
-  ProgramFacts facts{.devices = tables_of_devices<Program>,
-                     .groups = group_facts<Program>,
-                     .result = Program::partition.part[Program::network.nodes - 1],
-                     .asynchrony = Program::asynchrony,
-                     .all_microbatches = all_microbatches_of<typename Program::Strategy>,
-                     .splits_backward = Program::splits_backward};
+  ProgramFacts facts{
+      .devices = TablesOfDevices<Program, std::make_integer_sequence<int, Program::devices>>::of,
+      .groups = group_facts<Program>,
+      .result = Program::partition.part[Program::network.nodes - 1],
+      .asynchrony = Program::asynchrony,
+      .all_microbatches = all_microbatches_of<typename Program::Strategy>,
+      .splits_backward = Program::splits_backward};
   if constexpr (Program::any_replicas) {
     facts.replicas_there = replicas_there;
     facts.share_table = share_table;
