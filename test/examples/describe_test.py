@@ -36,6 +36,10 @@ class Describe(program.ProgramTest):
                 batch = () if samples == 128 else ("--batch", str(samples))
                 rows = self.output("googlenet", "--top", "--strategy", strategy, *batch).splitlines()[17:]
                 self.assertEqual(rows[0], "")
+                if devices > 1:
+                    self.assertRegex(rows[1], r"^cut into 2 parts, Split<\d+>, Split<\d+>;")
+                    self.assertEqual([row.split()[:2] for row in rows[3:5]], [["0", "0"], ["1", "1"]])
+                    rows = rows[5:]
                 self.assertTrue(rows[1].startswith(f"MiB for steps of {samples} samples in fp32 with Sgd"))
                 self.assertEqual([row.split()[0] for row in rows[3:]], [str(device) for device in range(devices)])
                 for row in rows[3:]:
