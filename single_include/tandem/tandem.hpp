@@ -25560,10 +25560,14 @@ class VersionUpdate {
   /// The first parameter of the network whose gradient is not finite; -1: there is none.
   /// Cost: a pass over the gradients.
   [[nodiscard]] int first_bad(Device& device, Memory const& memory) const {
-    for (UpdateRun const& r : parameters_) {
-      if (!r.frozen && r.role == Role::weight &&
-          !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
-        return r.origin;
+    if constexpr (requires {
+                    Verbs<Backend>::all_finite(device, memory.gradients(), std::int64_t{});
+                  }) {
+      for (UpdateRun const& r : parameters_) {
+        if (!r.frozen && r.role == Role::weight &&
+            !Verbs<Backend>::all_finite(device, memory.gradients() + r.begin, r.end - r.begin)) {
+          return r.origin;
+        }
       }
     }
     return -1;
