@@ -5857,7 +5857,7 @@ struct LayerPlace {
   constexpr LayerPlace(char const (&text)[Size]) {  // NOLINT(google-explicit-constructor)
     take(text, Size - 1);
   }
-  /// The same for text that is known at run time only.
+  /// A path as the constructor reads it, of text that is known at run time only.
   [[nodiscard]] static constexpr LayerPlace read(std::string_view text) {
     LayerPlace place;
     place.take(text.data(), text.size());
@@ -8033,7 +8033,7 @@ struct RuleFacts {
   bool ties_cross = false;  ///< devices share a parameter
   int widest_tie = 1;       ///< how many
 
-  // Of the network, see add_network().
+  // What add_network() says of the network.
   bool row_gradients = false;
   bool shared_row_gradients = false;
   bool stateful = false;

@@ -45,7 +45,7 @@ struct RuleFacts {
   bool ties_cross = false;  ///< devices share a parameter
   int widest_tie = 1;       ///< how many
 
-  // Of the network, see add_network().
+  // What add_network() says of the network.
   bool row_gradients = false;
   bool shared_row_gradients = false;
   bool stateful = false;

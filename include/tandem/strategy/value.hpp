@@ -79,7 +79,7 @@ struct StrategyValue {
                ? Asynchrony{}
                : detail::asynchrony_named(schedule, devices(), batching.microbatches);
   }
-  /// Of all ranks; where there are any number of replicas, of one of them.
+  /// How all ranks are arranged; where there are any number of replicas, those of one.
   [[nodiscard]] Mesh mesh() const {
     return Mesh{Axis::data, batching.replicas} * Mesh{Axis::model, devices()} *
            Mesh{Axis::tensor, tensor};

@@ -30,15 +30,17 @@ struct RuntimeCut {
 };
 
 /// @param tops  of the network: top-level layers
+/// @throws ContractError  the network cannot be cut so, or the devices would wait for ever
 TANDEM_ONCE TANDEM_COLD RuntimeCut cut_of(GraphView network, int tops, StrategyValue const& value);
 
 /// The tables of each device. Not copied: they refer to it.
 class RuntimeProgram {
  public:
-  /// @throws ContractError  they do not go together
-  /// @param network   outlives this
-  /// @param rewrites  what the backend wants of the graph
+  /// @param network        outlives this
+  /// @param tops           of it: top-level layers
+  /// @param rewrites       what the backend wants of the graph
   /// @param element_bytes  of a parameter
+  /// @throws ContractError  the strategy and the network do not go together
   TANDEM_ONCE TANDEM_COLD RuntimeProgram(GraphView network, int tops, StrategyValue value,
                                          Rewrites rewrites, int element_bytes);
   RuntimeProgram(RuntimeProgram const&) = delete;
@@ -91,10 +93,12 @@ class RuntimeProgram {
 
 #include <tandem/core/contract.hpp>
 #include <tandem/graph/rewrite.hpp>
+#include <tandem/schedule/orders/asynchronous_table.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/verify/sentence.hpp>
+#include <tandem/schedule/verify/updates.hpp>
 #include <tandem/schedule/verify/verify.hpp>
 #include <tandem/strategy/cut/balance.hpp>
 #include <tandem/strategy/cut/partition.hpp>
@@ -130,8 +134,13 @@ TANDEM_ONCE RuntimeCut cut_placed_nodes(GraphView network, StrategyValue const& 
 }
 
 /// @throws ContractError  the devices would wait for each other forever, or the like
-TANDEM_ONCE void check_table(RuntimeCut const& cut, int microbatches, int chunks) {
-  if (Verdict const verdict = verify(cut.table, cut.map, microbatches, 1, chunks); !verdict) {
+TANDEM_ONCE void check_table(RuntimeCut const& cut, StrategyValue const& value) {
+  Asynchrony const late = value.asynchrony();
+  int const microbatches = value.batching.microbatches;
+  Verdict const verdict =
+      late.on() ? verify(cut.table, cut.map, unrolled_steps(late) * microbatches, late)
+                : verify(cut.table, cut.map, microbatches, 1, value.batching.chunks);
+  if (!verdict) {
     throw ContractError{"the strategy's table of actions cannot be run: " + to_string(verdict)};
   }
 }
@@ -171,7 +180,7 @@ TANDEM_ONCE RuntimeCut cut_of(GraphView network, int tops, StrategyValue const& 
   if (value.cut == CutKind::placed) {
     RuntimeCut cut = detail::cut_placed_nodes(network, value);
     cut.table = lower(detail::sequential_rows(cut.map, microbatches), cut.map);
-    detail::check_table(cut, microbatches, 1);
+    detail::check_table(cut, value);
     return cut;
   }
   RuntimeCut cut{.part = std::vector<std::int16_t>(static_cast<std::size_t>(network.nodes))};
@@ -194,6 +203,7 @@ TANDEM_ONCE RuntimeCut cut_of(GraphView network, int tops, StrategyValue const& 
       lower(chunked(make_schedule(value.schedule, devices, microbatches, value.stages_a_device),
                     value.batching.chunks),
             cut.map);
+  detail::check_table(cut, value);
   return cut;
 }
 

@@ -96,7 +96,8 @@ constexpr std::array<OpFactory<Backend>, static_cast<std::size_t>(OpForm::count)
   return made;
 }
 
-/// Of a network's ops in all forms, group by group; behind them those of nodes that the network has
+/// Factories of a network's ops in all forms, group by group; behind them those of nodes that the
+/// network has
 /// not: RowBias, TileExchange and AddJoin, which also adds the slices of a rank that has several.
 template <class Net, class Backend, class Groups>
 struct ChosenFactories;

@@ -27,7 +27,7 @@ struct LayerPlace {
   constexpr LayerPlace(char const (&text)[Size]) {  // NOLINT(google-explicit-constructor)
     take(text, Size - 1);
   }
-  /// The same for text that is known at run time only.
+  /// A path as the constructor reads it, of text that is known at run time only.
   [[nodiscard]] static constexpr LayerPlace read(std::string_view text) {
     LayerPlace place;
     place.take(text.data(), text.size());
