@@ -3412,6 +3412,23 @@ struct Action {
   friend constexpr bool operator==(Action const&, Action const&) = default;
 };
 
+constexpr bool is_compute(ActionKind kind) { return kind <= ActionKind::weight_gradient; }
+
+constexpr bool is_message(ActionKind kind) {
+  return kind >= ActionKind::send_forward && kind <= ActionKind::receive_backward;
+}
+constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
+
+/// Whether a message is of a value, not of a gradient.
+constexpr bool goes_forward(ActionKind message) {
+  return message == ActionKind::send_forward || message == ActionKind::receive_forward;
+}
+
+/// Actions that a table of passes and messages does not have.
+constexpr bool is_tail(ActionKind kind) { return kind > ActionKind::receive_backward; }
+
 /// How an action is written, and whether a number stands behind it.
 struct ActionName {
   char const* text;
@@ -3658,9 +3675,19 @@ struct StageMapView {
 
   [[nodiscard]] constexpr int parts() const { return stages / copies; }
 
+  /// The same part in the other copy, of two.
+  [[nodiscard]] constexpr int twin(int stage) const { return (stage + parts()) % stages; }
+
   /// Whether messages go over this edge: its stages are on two devices.
   [[nodiscard]] constexpr bool crosses(int e) const {
     return device[edge[e].from] != device[edge[e].to];
+  }
+
+  /// What a link has in each direction: messages on it are taken in the order in which they are
+  /// sent.
+  [[nodiscard]] constexpr int channels() const { return 2 * links; }
+  [[nodiscard]] constexpr int channel(int e, bool forward) const {
+    return 2 * edge[e].link + (forward ? 0 : 1);
   }
 
   /// Whether tensors go from each stage to the next one only.
@@ -3795,15 +3822,6 @@ struct ActionCosts {
     }
   }
 };
-
-constexpr bool is_compute(ActionKind kind) {
-  return kind == ActionKind::forward || kind == ActionKind::backward ||
-         kind == ActionKind::input_gradient || kind == ActionKind::weight_gradient;
-}
-
-constexpr bool is_message(ActionKind kind) {
-  return kind >= ActionKind::send_forward && kind <= ActionKind::receive_backward;
-}
 
 /// A receive begins and ends when its message is there, a send when it has a place to go to.
 struct Interval {
@@ -4154,6 +4172,20 @@ constexpr void complete_forward_row(Table const& table, StageMapView const& map,
 /// @file
 /// StepRun: whether messages and collectives of a whole step wait for each other forever.
 
+// ---- tandem/schedule/table/effects.hpp
+
+/// @file
+/// StepEffects: what each action of a step needs, sends and receives, and which collectives it
+/// begins and awaits. Stated here once: verify() and verify_queues() prove steps by it, simulate()
+/// and pictures time them by it.
+///
+/// A sum of losses, or of norms, is one of all devices. That of a bucket of gradients is one of the
+/// devices that have a copy of its part: it begins where a device ends the stage, or else, for all
+/// its stages, the last part first, where it awaits its first bucket. An average of weights is one
+/// of the two devices that have the two copies: it begins where they update them, or, overlapped,
+/// with the row, in one order on all devices. Replicas run the same rows: where one of them comes,
+/// all do.
+
 // ---- tandem/schedule/table/stage_edges.hpp
 
 /// @file
@@ -4185,7 +4217,26 @@ class StageEdges {
     }
   }
 
+  /// Calls f(edge, forward) for each message of an action, in the order in which they are moved.
+  template <class F>
+  constexpr void each_message(Action const& action, F const& f) const {
+    for (int e = first(action); e >= 0; e = next(action.kind, e)) {
+      f(e, goes_forward(action.kind));
+    }
+  }
+  [[nodiscard]] constexpr int first(Action const& message) const {
+    return (leads_in(message.kind) ? crossing_in : crossing_out)[message.stage];
+  }
+  [[nodiscard]] constexpr int next(ActionKind message, int edge) const {
+    return (leads_in(message) ? next_in : next_out)[edge];
+  }
+
  private:
+  // The edges of an action's messages lead into its stage, or else out of it.
+  static constexpr bool leads_in(ActionKind kind) {
+    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
+  }
+
   Scratch<int> first_;
   Scratch<int> next_;
 
@@ -4200,155 +4251,283 @@ class StageEdges {
 
 }  // namespace tandem::detail
 
-// ---- tandem/schedule/time/message_clocks.hpp
-
-/// @file
-/// MessageClocks: when each message of a simulated step is sent, arrives and is taken.
-
 namespace tandem::detail {
 
-/// Where a device is: the next action of its row, and of a send or receive the next edge.
-struct Cursor {
-  int next = 0;
-  int edge = -1;         // meant only where moving
-  bool moving = false;   // some messages of the action are moved, or offered
-  bool offered = false;  // at depth 0: sent, and not yet taken
-  Ticks clock = 0;
+enum class EffectKind : std::uint8_t {
+  work,     ///< a pass or an update, in memory of the device alone
+  send,     ///< waits for a place in its channel
+  receive,  ///< waits for the message
+  begin,    ///< of a collective, which goes on beside the row
+  await,    ///< waits until all members have begun it, and its result is there
 };
 
-/// Messages of one link and direction, in the order in which they are sent; they lie from `first`.
-struct ClockedChannel {
-  int first = 0;
-  int all = 0;
-  int sent = 0;
-  int received = 0;
+struct Effect {
+  EffectKind kind = EffectKind::work;
+  int place = 0;   ///< of its action in the row
+  int meets = -1;  ///< the channel of a message, or the collective
+  int edge = -1;   ///< of a message
 };
 
-struct MessageTimes {
-  Ticks arrival = 0;
-  Ticks taken = 0;
-};
-
-constexpr bool is_send(ActionKind kind) {
-  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
-}
-
-constexpr Ticks later(Ticks a, Ticks b) { return a > b ? a : b; }
-
-/// An action of stages that exist, and of a microbatch that may.
-constexpr bool is_known(Action const& action, StageMapView const& map) {
-  return action.stage >= 0 && action.stage < map.stages && action.index >= 0;
-}
-
-class MessageClocks {
- public:
-  template <class Table>
-  constexpr MessageClocks(Table const& table, StageMapView const& map, StageEdges const& edges,
-                          Ticks transfer, int depth)
-      : map_{map},
-        edges_{edges},
-        transfer_{transfer},
-        depth_{depth},
-        channel_{2 * map.links},
-        message_{count(table)} {}
-
-  /// Whether there are any messages: else passes wait for passes.
-  [[nodiscard]] constexpr bool any() const { return any_; }
-
-  /// Moves the messages of a send or receive as far as that is possible, and the clock to when the
-  /// last one is moved. @returns whether all are; sets @p progress if one was moved or offered
-  constexpr bool move(Action const& action, Cursor& cursor, bool& progress) {
-    if (!cursor.moving) {
-      cursor.edge = first_edge(action);
-      cursor.moving = true;
+/// Calls f(action, i) for each action that the device's row must have besides passes and messages,
+/// the i-th of them.
+template <class F>
+constexpr void each_of_tail(StageMapView const& map, StepRules const& rules, int device,
+                            F const& f) {
+  auto call = [&f, i = 0](ActionKind kind, int stage, int index = 0) mutable {
+    f(Action{.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index}, i++);
+  };
+  int const first = first_stage(map, device);
+  if (rules.sums_gradients(map)) {
+    rules.each_bucket(map, device, [&call](int stage, int bucket) {
+      call(ActionKind::reduce_gradient, stage, bucket);
+    });
+  }
+  if (rules.sums_losses(map)) {
+    call(ActionKind::begin_loss, first);
+    call(ActionKind::await_loss, first);
+  }
+  if (rules.sums_norm(map)) {
+    call(ActionKind::reduce_norm, first);
+  }
+  if (!rules.keeps_two()) {
+    call(ActionKind::update, first);
+    return;
+  }
+  for (int s = 0; s < map.stages; ++s) {
+    if (map.device[s] == device) {
+      call(ActionKind::update, s);
+      call(ActionKind::exchange, s);
     }
-    for (; cursor.edge >= 0; cursor.edge = edge_behind(action, cursor.edge)) {
-      ClockedChannel& channel = channel_of(action, cursor.edge);
-      if (is_send(action.kind) ? !send(channel, cursor, progress) : !receive(channel, cursor)) {
-        return false;
+  }
+}
+
+/// Calls f(needed, place, i) for each action of the same row that must stand before @p action, one
+/// of the tail: for a pass, which has a place in the row, or for the i-th of each_of_tail(), whose
+/// place is -1.
+/// @param early  begins_gradients_early() of the device
+template <class F>
+constexpr void each_needed(Action const& action, ActionSpan row, RowEnds const& ends,
+                           StageMapView const& map, StepRules const& rules, int device, bool early,
+                           F const& f) {
+  bool const two = rules.keeps_two();
+  int const s = action.stage;
+  auto const pass = [&](int place) {
+    if (place >= 0) {
+      f(row[place], place, -1);
+    }
+  };
+  auto const tail = [&](ActionKind kind, int stage = -1) {
+    each_of_tail(map, rules, device, [&](Action const& other, int i) {
+      if (other.kind == kind && (stage < 0 || other.stage == stage)) {
+        f(other, -1, i);
       }
-      progress = true;
+    });
+  };
+  switch (action.kind) {
+    case ActionKind::reduce_gradient:
+      pass(early ? ends.last(s) : ends.last());
+      break;
+    case ActionKind::begin_loss:
+      pass(ends.last_forward());
+      break;
+    case ActionKind::await_loss:
+      tail(ActionKind::begin_loss);
+      break;
+    case ActionKind::reduce_norm:
+      pass(ends.last());
+      tail(ActionKind::reduce_gradient);
+      break;
+    case ActionKind::update:
+      pass(two ? ends.last(s) : ends.last());
+      tail(ActionKind::reduce_gradient, two ? s : -1);
+      tail(ActionKind::await_loss);
+      tail(ActionKind::reduce_norm);
+      if (rules.averaging.overlapped) {
+        tail(ActionKind::exchange, s);
+      }
+      break;
+    default:
+      pass(ends.last(s));
+      tail(ActionKind::await_loss);
+      if (!rules.averaging.overlapped) {
+        tail(ActionKind::update, s);
+        tail(ActionKind::update, map.twin(s));
+      }
+  }
+}
+
+/// The effects of all rows, each in the order of its row.
+template <class Table>
+class StepEffects {
+ public:
+  /// @param table          passes and messages pass verify(); it outlives this, as do the others
+  /// @param reduces_early  of row_order() of the table
+  constexpr StepEffects(Table const& table, StageMapView const& map, StepRules const& rules,
+                        bool reduces_early)
+      : map_{map},
+        rules_{rules},
+        edges_{map},
+        most_buckets_{most_buckets()},
+        members_{collectives()},
+        first_{std::int64_t{map.devices} + 1},
+        effect_{count(table, reduces_early)} {
+    Effect* next = effect_.data();
+    for (int d = 0; d < map.devices; ++d) {
+      list(row_of(table, d), d, reduces_early, [&](Effect const& effect) {
+        if (effect.kind == EffectKind::begin) {
+          ++members_[effect.meets];
+        }
+        *next++ = effect;
+      });
     }
-    cursor.moving = false;
-    return true;
   }
 
+  [[nodiscard]] constexpr int size(int device) const {
+    return static_cast<int>(first_[device + 1] - first_[device]);
+  }
+  /// The i-th effect of a device.
+  [[nodiscard]] constexpr Effect const& at(int device, int i) const {
+    return effect_[first_[device] + i];
+  }
+
+  [[nodiscard]] constexpr std::int64_t collectives() const {
+    return 2 + map_.parts() + std::int64_t{map_.stages} * most_buckets_;
+  }
+  /// How many devices begin one.
+  [[nodiscard]] constexpr int members(int collective) const { return members_[collective]; }
+
  private:
-  template <class Table>
-  constexpr int count(Table const& table) {
-    for (int d = 0; d < devices_of(table); ++d) {
-      for (Action const& action : row_of(table, d)) {
-        any_ = any_ || is_message(action.kind);
-        bool const sends = is_send(action.kind) && is_known(action, map_);
-        for (int e = sends ? first_edge(action) : -1; e >= 0; e = edge_behind(action, e)) {
-          ++channel_of(action, e).all;
-        }
-      }
+  // Collectives: losses, norms, the average of each part, then the buckets of each part; of two
+  // models, which sum none over copies, those of each stage.
+  static constexpr int losses = 0;
+  static constexpr int norms = 1;
+  [[nodiscard]] constexpr int average(int stage) const { return 2 + stage % map_.parts(); }
+  [[nodiscard]] constexpr int gradients(int stage, int bucket) const {
+    int const group = rules_.keeps_two() ? stage : stage % map_.parts();
+    return 2 + map_.parts() + group * most_buckets_ + bucket;
+  }
+
+  constexpr int most_buckets() const {
+    Scratch<int> buckets{map_.stages};
+    int most = 1;
+    for (int d = 0; d < map_.devices; ++d) {
+      rules_.each_bucket(
+          map_, d, [&](int stage, int) { most = ++buckets[stage] > most ? buckets[stage] : most; });
     }
-    int all = 0;
-    for (int c = 0; c < 2 * map_.links; ++c) {
-      channel_[c].first = all;
-      all += channel_[c].all;
+    return most;
+  }
+
+  template <class Table2>
+  constexpr std::int64_t count(Table2 const& table, bool reduces_early) {
+    std::int64_t all = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      list(row_of(table, d), d, reduces_early, [&all](Effect const&) { ++all; });
+      first_[d + 1] = all;
     }
     return all;
   }
 
-  // The edges of an action's messages lead into its stage, or else out of it.
-  static constexpr bool leads_in(ActionKind kind) {
-    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
-  }
-
-  constexpr int first_edge(Action const& action) const {
-    return (leads_in(action.kind) ? edges_.crossing_in : edges_.crossing_out)[action.stage];
-  }
-
-  constexpr int edge_behind(Action const& action, int edge) const {
-    return (leads_in(action.kind) ? edges_.next_in : edges_.next_out)[edge];
-  }
-
-  constexpr ClockedChannel& channel_of(Action const& action, int edge) {
-    bool const gradients =
-        action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
-    return channel_[2 * map_.edge[edge].link + (gradients ? 1 : 0)];
-  }
-
-  constexpr bool send(ClockedChannel& channel, Cursor& cursor, bool& progress) {
-    if (!cursor.offered) {
-      int const before = channel.sent - depth_;  // what must be taken to make a place
-      if (depth_ > 0 && before >= 0) {
-        if (channel.received <= before) {
-          return false;
+  template <class Sink>
+  constexpr void list(ActionSpan row, int d, bool reduces_early, Sink const& sink) const {
+    RowEnds const ends{row, map_};
+    bool const early = begins_gradients_early(map_, rules_, reduces_early, d);
+    int i = 0;
+    auto const add = [&](EffectKind kind, int meets = -1, int edge = -1) {
+      sink(Effect{kind, i, meets, edge});
+    };
+    auto const begin_buckets = [&](int stage) {
+      int of_stage = 0;
+      rules_.each_bucket(map_, d, [&](int s, int) {
+        if (s == stage) {
+          add(EffectKind::begin, gradients(stage, of_stage++));
         }
-        cursor.clock = later(cursor.clock, message_[channel.first + before].taken);
+      });
+    };
+    auto const bucket = [&](int index) {  // its collective
+      int collective = -1;
+      Scratch<int> of_stage{map_.stages};
+      rules_.each_bucket(map_, d, [&](int s, int b) {
+        collective = b == index ? gradients(s, of_stage[s]) : collective;
+        ++of_stage[s];
+      });
+      return collective;
+    };
+    // Two copies on one device are averaged by it alone.
+    auto const averages = [&](int s) { return map_.device[map_.twin(s)] != d; };
+    bool const overlapped = rules_.averaging.overlapped;
+    each_own(d, [&](int s) {
+      if (overlapped && averages(s)) {
+        add(EffectKind::begin, average(s));
       }
-      message_[channel.first + channel.sent++].arrival = cursor.clock + transfer_;
-      cursor.offered = depth_ <= 0;
-      progress = true;
+      return true;
+    });
+    for (; i < row.size; ++i) {
+      Action const& action = row[i];
+      switch (action.kind) {
+        case ActionKind::send_forward:
+        case ActionKind::receive_forward:
+        case ActionKind::send_backward:
+        case ActionKind::receive_backward:
+          edges_.each_message(action, [&](int edge, bool forward) {
+            add(is_send(action.kind) ? EffectKind::send : EffectKind::receive,
+                map_.channel(edge, forward), edge);
+          });
+          break;
+        case ActionKind::reduce_gradient:
+          if (!early && action.index == 0) {
+            each_own(d, [&](int s) {
+              begin_buckets(s);
+              return rules_.keeps_two();  // else of two copies here the first has their sum
+            });
+          }
+          add(EffectKind::await, bucket(action.index));
+          break;
+        case ActionKind::begin_loss:
+          add(EffectKind::begin, losses);
+          break;
+        case ActionKind::await_loss:
+          add(EffectKind::await, losses);
+          break;
+        case ActionKind::reduce_norm:
+          add(EffectKind::begin, norms);
+          add(EffectKind::await, norms);
+          break;
+        case ActionKind::exchange:
+          if (averages(action.stage)) {
+            add(EffectKind::await, average(action.stage));
+          }
+          break;
+        default:
+          add(EffectKind::work);
+          if (action.kind == ActionKind::update) {
+            if (rules_.keeps_two() && !overlapped && averages(action.stage)) {
+              add(EffectKind::begin, average(action.stage));
+            }
+          } else if (early && rules_.sums_gradients(map_) && ends.last(action.stage) == i) {
+            begin_buckets(action.stage);
+          }
+      }
     }
-    if (cursor.offered && channel.received == channel.sent) {
-      cursor.clock = later(cursor.clock, message_[channel.first + channel.sent - 1].taken);
-      cursor.offered = false;
-    }
-    return !cursor.offered;
   }
 
-  constexpr bool receive(ClockedChannel& channel, Cursor& cursor) {
-    if (channel.received == channel.sent) {
-      return false;
+  // Calls f(stage) for those of a device, the last part first, of a part until f says no.
+  template <class F>
+  constexpr void each_own(int d, F const& f) const {
+    for (int p = map_.parts() - 1; p >= 0; --p) {
+      bool goes_on = true;
+      for (int s = p; s < map_.stages && goes_on; s += map_.parts()) {
+        goes_on = map_.device[s] != d || f(s);
+      }
     }
-    MessageTimes& message = message_[channel.first + channel.received++];
-    cursor.clock = later(cursor.clock, message.arrival);
-    message.taken = cursor.clock;
-    return true;
   }
 
   StageMapView map_;
-  StageEdges const& edges_;
-  Ticks transfer_;
-  int depth_;
-  bool any_ = false;
-  Scratch<ClockedChannel> channel_;  // (link, direction)
-  Scratch<MessageTimes> message_;
+  StepRules const& rules_;
+  StageEdges edges_;
+  int most_buckets_;
+  Scratch<int> members_;
+  Scratch<std::int64_t> first_;  // effect of each device
+  Scratch<Effect> effect_;
 };
 
 }  // namespace tandem::detail
@@ -4369,17 +4548,13 @@ class Channels {
  public:
   /// @param chunks  of time, of a microbatch; @p microbatches counts them all
   constexpr Channels(StageMapView const& map, int microbatches, int depth, int chunks = 1)
-      : map_{map},
-        capacity_{capacity(map, microbatches, depth * chunks)},
+      : capacity_{capacity(map, microbatches, depth * chunks)},
         memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
         message_{memory_.data()},
         sent_{message_ + 2 * map.links * capacity_},
         gone_{sent_ + 2 * map.links},
         taken_{gone_ + 2 * map.links} {}
 
-  constexpr int of(int edge, bool forward) const {
-    return 2 * map_.edge[edge].link + (forward ? 0 : 1);
-  }
   constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
   constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
 
@@ -4413,7 +4588,6 @@ class Channels {
     return std::max(1, static_cast<int>(std::min<std::int64_t>(depth, most)));
   }
 
-  StageMapView map_;
   int capacity_;  // messages in flight
   Scratch<int> memory_;
   int* message_;  // the edges of those in flight, a ring for each channel
@@ -4481,14 +4655,8 @@ struct Verdict {
 
 namespace tandem::detail {
 
-/// Runs the rows with a collective blocking until all its devices are there, as the strictest
-/// transport does; so devices that meet two collectives in two orders wait forever.
-///
-/// A sum of losses, or of norms, is one of all devices, where its action stands. That of a part's
-/// gradients is one of the devices that have a copy of it: where a device ends its stage, or
-/// where it awaits its first bucket all parts, the last first. An average is one of the two devices
-/// that have the two copies, where they update them; overlapped ones begin with the row, in one
-/// order on all devices. Replicas run the same rows: they meet wherever one of them comes.
+/// Runs the effects of all rows with a collective blocking until all its devices are there, as the
+/// strictest transport does; so devices that meet two collectives in two orders wait forever.
 /// @pre the passes and messages pass verify(), the tail of each row TailOfRow
 template <class Table>
 class StepRun {
@@ -4497,31 +4665,14 @@ class StepRun {
                     bool reduces_early, int microbatches, int depth)
       : table_{table},
         map_{map},
-        rules_{rules},
-        reduces_early_{reduces_early},
         microbatches_{microbatches},
         depth_{depth},
-        edges_{map},
+        effects_{table, map, rules, reduces_early},
         channels_{map, microbatches, depth, rules.chunks},
         device_{map.devices},
-        last_{map.stages, -1},
-        bucketed_{map.stages},
-        group_{2 + 2 * std::int64_t{map.parts()}} {
-    for (int d = 0; d < map.devices; ++d) {
-      RowEnds const ends{row_of(table, d), map};
-      for (int s = 0; s < map.stages; ++s) {
-        last_[s] = map.device[s] == d ? ends.last(s) : last_[s];
-      }
-      rules.each_bucket(map, d, [this](int stage, int) { ++bucketed_[stage]; });
-    }
-  }
+        came_{effects_.collectives()} {}
 
   constexpr Verdict run() {
-    for (int s = 0; sums_copies() && s < map_.stages; ++s) {
-      if (bucketed_[s] != bucketed_[part(s)]) {
-        return {.flaw = Flaw::unsound_rules, .rank = map_.device[s]};
-      }
-    }
     for (bool progress = true; progress;) {
       progress = false;
       for (int d = 0; d < map_.devices; ++d) {
@@ -4529,7 +4680,7 @@ class StepRun {
       }
     }
     for (int d = 0; d < map_.devices; ++d) {
-      if (device_[d].at < row_of(table_, d).size) {
+      if (device_[d].at < effects_.size(d)) {
         return stuck(d);
       }
     }
@@ -4539,145 +4690,53 @@ class StepRun {
  private:
   /// Where a device is.
   struct Place {
-    int at = 0;     // its next action
-    int edge = -1;  // of that the next message, where moving
-    bool moving = false;
-    bool offered = false;  // at depth 0: sent, and not yet taken
-    int met = 0;           // of that the collectives gone through
-    bool waits = false;    // in the next one
+    int at = 0;          // its next effect
+    bool there = false;  // a message offered, at depth 0, or a collective come to, and not yet done
   };
 
-  // Collectives, as indices of group_: losses, norms, then gradients and averages of each part.
-  static constexpr int losses = 0;
-  static constexpr int norms = 1;
-  constexpr int gradients(int part) const { return 2 + part; }
-  constexpr int average(int part) const { return 2 + map_.parts() + part; }
-
-  constexpr int part(int stage) const { return stage % map_.parts(); }
-
-  // The device's stage of this part and the first such copy; -1 if there is none.
-  constexpr int own_stage(int d, int part) const {
-    for (int s = part; s < map_.stages; s += map_.parts()) {
-      if (map_.device[s] == d) {
-        return s;
-      }
-    }
-    return -1;
-  }
-
-  constexpr bool in_group(int d, int collective) const {
-    return collective < 2 || own_stage(d, (collective - 2) % map_.parts()) >= 0;
-  }
-  constexpr int size(int collective) const {
-    int count = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      count += in_group(d, collective) ? 1 : 0;
-    }
-    return count;
-  }
-
-  constexpr bool sums_copies() const { return map_.copies > 1 && !rules_.keeps_two(); }
-
-  // The k-th collective that the device begins with its action; -1 if there is none.
-  constexpr int collective(int d, Action const& action, int at, int k) const {
-    if (action.kind == ActionKind::begin_loss || action.kind == ActionKind::reduce_norm) {
-      return k > 0 ? -1 : action.kind == ActionKind::begin_loss ? losses : norms;
-    }
-    if (action.kind == ActionKind::update) {
-      bool const meets = rules_.keeps_two() && !rules_.averaging.overlapped && k == 0 &&
-                         size(average(part(action.stage))) > 1;
-      return meets ? average(part(action.stage)) : -1;
-    }
-    if (!sums_copies()) {
-      return -1;
-    }
-    if (begins_gradients_early(map_, rules_, reduces_early_, d)) {
-      bool const meets = is_compute(action.kind) && last_[action.stage] == at && k == 0 &&
-                         bucketed_[action.stage] != 0;
-      return meets ? gradients(part(action.stage)) : -1;
-    }
-    for (int p = map_.parts() - 1;
-         action.kind == ActionKind::reduce_gradient && action.index == 0 && p >= 0; --p) {
-      int const own = own_stage(d, p);
-      if (own >= 0 && bucketed_[own] != 0 && k-- == 0) {
-        return gradients(p);
-      }
-    }
-    return -1;
-  }
-
   constexpr bool run_device(int d) {
-    ActionSpan const row = row_of(table_, d);
     Place& place = device_[d];
     bool progress = false;
-    for (; place.at < row.size; ++place.at) {
-      Action const& action = row.data[place.at];
-      if (is_message(action.kind) ? !move(action, place, progress)
-                                  : !meet(d, action, place, progress)) {
-        break;
-      }
-      place.met = 0;
+    for (; place.at < effects_.size(d) && run(effects_.at(d, place.at), place, progress);
+         ++place.at) {
+      place.there = false;
       progress = true;
     }
     return progress;
   }
 
-  constexpr bool meet(int d, Action const& action, Place& place, bool& progress) {
-    for (int c = collective(d, action, place.at, place.met); c >= 0;
-         c = collective(d, action, place.at, place.met)) {
-      if (!place.waits) {
-        ++group_[c];
-        progress = true;
-      }
-      place.waits = group_[c] < size(c);
-      if (place.waits) {
-        return false;
-      }
-      ++place.met;
+  // Whether the effect is over.
+  constexpr bool run(Effect const& effect, Place& place, bool& progress) {
+    switch (effect.kind) {
+      case EffectKind::send:
+        if (!place.there) {
+          if (channels_.full(effect.meets)) {
+            return false;
+          }
+          channels_.send(effect.meets, effect.edge);
+          place.there = depth_ == 0;
+          progress = true;
+        }
+        return !place.there || channels_.empty(effect.meets);
+      case EffectKind::receive:
+        if (channels_.empty(effect.meets)) {
+          return false;
+        }
+        channels_.take(effect.meets);
+        return true;
+      case EffectKind::begin:
+        if (!place.there) {
+          ++came_[effect.meets];
+          place.there = progress = true;
+        }
+        return came_[effect.meets] == effects_.members(effect.meets);
+      default:
+        return true;
     }
-    return true;
   }
 
-  static constexpr bool is_forward(ActionKind kind) {
-    return kind == ActionKind::send_forward || kind == ActionKind::receive_forward;
-  }
-
-  constexpr bool move(Action const& action, Place& place, bool& progress) {
-    bool const forward = is_forward(action.kind);
-    bool const outwards = forward == is_send(action.kind);  // its edges lead to later stages
-    if (!place.moving) {
-      place.edge = (outwards ? edges_.crossing_out : edges_.crossing_in)[action.stage];
-      place.moving = true;
-    }
-    for (; place.edge >= 0;
-         place.edge = (outwards ? edges_.next_out : edges_.next_in)[place.edge]) {
-      int const channel = channels_.of(place.edge, forward);
-      if (!(is_send(action.kind) ? send(channel, place, progress) : receive(channel))) {
-        return false;
-      }
-      progress = true;
-    }
-    place.moving = false;
-    return true;
-  }
-  constexpr bool send(int channel, Place& place, bool& progress) {
-    if (!place.offered) {
-      if (channels_.full(channel)) {
-        return false;
-      }
-      channels_.send(channel, place.edge);
-      place.offered = depth_ == 0;
-      progress = true;
-    }
-    place.offered = place.offered && !channels_.empty(channel);
-    return !place.offered;
-  }
-  constexpr bool receive(int channel) {
-    if (channels_.empty(channel)) {
-      return false;
-    }
-    channels_.take(channel);
-    return true;
+  constexpr Action const& action(int d, Effect const& effect) const {
+    return row_of(table_, d).data[effect.place];
   }
 
   /// What a device that waits is waiting for, in whose row.
@@ -4687,14 +4746,13 @@ class StepRun {
   };
 
   constexpr Wanted wanted(int d) const {
-    Place const& place = device_[d];
-    Action const& action = row_of(table_, d).data[place.at];
-    if (!is_message(action.kind)) {
-      return wanted_of_group(d, collective(d, action, place.at, place.met));
+    Effect const& effect = effects_.at(d, device_[d].at);
+    if (effect.kind == EffectKind::begin) {
+      return wanted_of_group(d, effect.meets);
     }
-    bool const forward = is_forward(action.kind);
-    bool const sends = is_send(action.kind);
-    int const e = sends ? channels_.next(channels_.of(place.edge, forward)) : place.edge;
+    bool const forward = effect.meets % 2 == 0;
+    bool const sends = effect.kind == EffectKind::send;
+    int const e = sends ? channels_.next(effect.meets) : effect.edge;
     StageEdge const edge = map_.edge[e];
     std::int16_t const stage = forward == sends ? edge.to : edge.from;
     int const index = map_.first_microbatch(edge.from, microbatches_) + channels_.taken(e, forward);
@@ -4705,19 +4763,13 @@ class StepRun {
   }
 
   // The first device of the group that is not there, and where it would be.
-  constexpr Wanted wanted_of_group(int d, int wanted) const {
+  constexpr Wanted wanted_of_group(int d, int collective) const {
     for (int other = 0; other < map_.devices; ++other) {
-      ActionSpan const row = row_of(table_, other);
-      for (int i = device_[other].at; other != d && i < row.size; ++i) {
-        bool const there = i == device_[other].at;
-        for (int k = there ? device_[other].met + (device_[other].waits ? 1 : 0) : 0;; ++k) {
-          int const c = collective(other, row.data[i], i, k);
-          if (c == wanted) {
-            return {other, row.data[i]};
-          }
-          if (c < 0) {
-            break;
-          }
+      Place const& place = device_[other];
+      for (int i = place.at + (place.there ? 1 : 0); i < effects_.size(other); ++i) {
+        Effect const& effect = effects_.at(other, i);
+        if (effect.kind == EffectKind::begin && effect.meets == collective) {
+          return {other, action(other, effect)};
         }
       }
     }
@@ -4729,28 +4781,25 @@ class StepRun {
       d = wanted(d).device;
     }
     Wanted const other = wanted(d);
+    Effect const& here = effects_.at(d, device_[d].at);
     return {.flaw = Flaw::deadlock,
             .rank = d,
-            .position = device_[d].at,
-            .action = row_of(table_, d).data[device_[d].at],
+            .position = here.place,
+            .action = action(d, here),
             .other = other.action,
             .other_rank = other.device,
-            .waiting = row_of(table_, other.device).data[device_[other.device].at],
+            .waiting = action(other.device, effects_.at(other.device, device_[other.device].at)),
             .depth = depth_};
   }
 
   Table const& table_;
   StageMapView map_;
-  StepRules const& rules_;
-  bool reduces_early_;
   int microbatches_;
   int depth_;
-  StageEdges edges_;
+  StepEffects<Table> effects_;
   Channels channels_;
   Scratch<Place> device_;
-  Scratch<int> last_;      // pass of each stage
-  Scratch<int> bucketed_;  // buckets of each stage
-  Scratch<int> group_;     // how many devices have come to each collective
+  Scratch<int> came_;  // devices, to each collective
 };
 
 }  // namespace tandem::detail
@@ -48605,7 +48654,7 @@ class Messages {
       part = first;
     }
     for (; part >= 0; part = next_out(part, forward)) {
-      int const channel = channels_.of(part, forward);
+      int const channel = at_.map.channel(part, forward);
       if (offered < 0) {
         if (channels_.full(channel)) {
           return wait(d, channel);
@@ -48636,7 +48685,7 @@ class Messages {
       }
     }
     for (; part >= 0; part = next_out(part, !forward)) {
-      int const channel = channels_.of(part, forward);
+      int const channel = at_.map.channel(part, forward);
       if (channels_.empty(channel)) {
         return wait(d, channel);
       }
@@ -48656,7 +48705,7 @@ class Messages {
     bool const forward =
         action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
     if (sends(action)) {
-      return next_message(channels_.of(part_[d], forward), false);
+      return next_message(at_.map.channel(part_[d], forward), false);
     }
     StageEdge const edge = at_.map.edge[part_[d]];
     return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
@@ -52316,7 +52365,8 @@ class Updates {
   constexpr Action awaited(int d) const {
     Action const action = at_.action_of(d);
     return action.kind == ActionKind::exchange
-               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
+               ? Action{ActionKind::update, 0,
+                        static_cast<std::int16_t>(at_.map.twin(action.stage)), 0}
                : messages_.awaited(d);
   }
 
@@ -52359,7 +52409,7 @@ class Updates {
     }
     ++updated_[s];
     if (at_.map.copies == 2) {
-      messages_.wake(at_.map.device[twin(s)], awaits_update(s));
+      messages_.wake(at_.map.device[at_.map.twin(s)], awaits_update(s));
     }
     return Step::done;
   }
@@ -52369,7 +52419,7 @@ class Updates {
     if (exchanged_[s] > 0) {
       return at_.fail(Flaw::doubled, d, action);
     }
-    for (int const needed : {s, twin(s)}) {
+    for (int const needed : {s, at_.map.twin(s)}) {
       if (averaging_.overlapped || updated_[needed] > 0) {
         continue;
       }
@@ -52382,7 +52432,6 @@ class Updates {
     return Step::done;
   }
 
-  constexpr int twin(int stage) const { return (stage + at_.map.parts()) % at_.map.stages; }
   // In place of a channel.
   constexpr int awaits_update(int stage) const { return 2 * at_.map.links + stage; }
 
@@ -52394,8 +52443,8 @@ class Updates {
   // The index-th exchange of a device with another one; `end` if there is none.
   constexpr Action exchange_with(int d, int other, int index) const {
     for (Action const& action : row_of(at_.table, d)) {
-      if (action.kind == ActionKind::exchange && at_.map.device[twin(action.stage)] == other &&
-          index-- == 0) {
+      if (action.kind == ActionKind::exchange &&
+          at_.map.device[at_.map.twin(action.stage)] == other && index-- == 0) {
         return action;
       }
     }
@@ -52411,7 +52460,7 @@ class Updates {
         if (here.kind == ActionKind::end) {
           break;
         }
-        if (twin(here.stage) != there.stage) {
+        if (at_.map.twin(here.stage) != there.stage) {
           at_.verdict.other_rank = other;
           return at_.fail(Flaw::exchanged_otherwise, d, here, there);
         }

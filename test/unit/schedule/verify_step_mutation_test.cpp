@@ -99,7 +99,7 @@ TEST_CASE("a step whose tail lacks an action, or has one twice or elsewhere, is 
     Tally order;
     for (std::size_t d = 0; d < rows.size(); ++d) {
       for (std::size_t i = 0; i < rows[d].size(); ++i) {
-        if (!detail::is_tail(rows[d][i].kind)) {
+        if (!is_tail(rows[d][i].kind)) {
           continue;
         }
         CAPTURE(to_string(rows[d][i]));

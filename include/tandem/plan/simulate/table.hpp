@@ -36,7 +36,7 @@ class TableJobs {
         costs_{costs},
         depth_{depth},
         first_device_{first_device},
-        channel_(2 * static_cast<std::size_t>(map.links)),
+        channel_(static_cast<std::size_t>(map.channels())),
         last_job_(table.size()) {
     for (std::size_t d = 0; d < table.size(); ++d) {
       previous_ = jobs_.add(0);
@@ -101,22 +101,15 @@ class TableJobs {
       follow(jobs_.add(updates ? costs_.update : stage.seconds(action.kind)));
       return;
     }
-    bool const inwards =
-        action.kind == ActionKind::receive_forward || action.kind == ActionKind::send_backward;
-    int const* const next = inwards ? edges_.next_in : edges_.next_out;
-    for (int e = (inwards ? edges_.crossing_in : edges_.crossing_out)[action.stage]; e >= 0;
-         e = next[e]) {
-      bool const gradient =
-          action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
-      Channel& channel =
-          channel_[2 * static_cast<std::size_t>(map_.edge[e].link) + (gradient ? 1 : 0)];
+    edges_.each_message(action, [&](int e, bool forward) {
+      Channel& channel = channel_[static_cast<std::size_t>(map_.channel(e, forward))];
       if (is_send(action.kind)) {
-        send(channel, action, e, gradient);
+        send(channel, action, e, !forward);
       } else {
         follow(jobs_.add(0));
         channel.taken.push_back(previous_);
       }
-    }
+    });
   }
 
   void follow(int job) {

@@ -49,6 +49,23 @@ struct Action {
   friend constexpr bool operator==(Action const&, Action const&) = default;
 };
 
+constexpr bool is_compute(ActionKind kind) { return kind <= ActionKind::weight_gradient; }
+
+constexpr bool is_message(ActionKind kind) {
+  return kind >= ActionKind::send_forward && kind <= ActionKind::receive_backward;
+}
+constexpr bool is_send(ActionKind kind) {
+  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
+}
+
+/// Whether a message is of a value, not of a gradient.
+constexpr bool goes_forward(ActionKind message) {
+  return message == ActionKind::send_forward || message == ActionKind::receive_forward;
+}
+
+/// Actions that a table of passes and messages does not have.
+constexpr bool is_tail(ActionKind kind) { return kind > ActionKind::receive_backward; }
+
 /// How an action is written, and whether a number stands behind it.
 struct ActionName {
   char const* text;

@@ -5,6 +5,7 @@
 /// StageEdges: the edges of each stage as lists, those that cross to another device apart.
 
 #include <tandem/core/scratch.hpp>
+#include <tandem/schedule/table/action.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 
 namespace tandem::detail {
@@ -33,7 +34,26 @@ class StageEdges {
     }
   }
 
+  /// Calls f(edge, forward) for each message of an action, in the order in which they are moved.
+  template <class F>
+  constexpr void each_message(Action const& action, F const& f) const {
+    for (int e = first(action); e >= 0; e = next(action.kind, e)) {
+      f(e, goes_forward(action.kind));
+    }
+  }
+  [[nodiscard]] constexpr int first(Action const& message) const {
+    return (leads_in(message.kind) ? crossing_in : crossing_out)[message.stage];
+  }
+  [[nodiscard]] constexpr int next(ActionKind message, int edge) const {
+    return (leads_in(message) ? next_in : next_out)[edge];
+  }
+
  private:
+  // The edges of an action's messages lead into its stage, or else out of it.
+  static constexpr bool leads_in(ActionKind kind) {
+    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
+  }
+
   Scratch<int> first_;
   Scratch<int> next_;
 

@@ -37,9 +37,19 @@ struct StageMapView {
 
   [[nodiscard]] constexpr int parts() const { return stages / copies; }
 
+  /// The same part in the other copy, of two.
+  [[nodiscard]] constexpr int twin(int stage) const { return (stage + parts()) % stages; }
+
   /// Whether messages go over this edge: its stages are on two devices.
   [[nodiscard]] constexpr bool crosses(int e) const {
     return device[edge[e].from] != device[edge[e].to];
+  }
+
+  /// What a link has in each direction: messages on it are taken in the order in which they are
+  /// sent.
+  [[nodiscard]] constexpr int channels() const { return 2 * links; }
+  [[nodiscard]] constexpr int channel(int e, bool forward) const {
+    return 2 * edge[e].link + (forward ? 0 : 1);
   }
 
   /// Whether tensors go from each stage to the next one only.

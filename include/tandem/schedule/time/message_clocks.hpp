@@ -34,10 +34,6 @@ struct MessageTimes {
   Ticks taken = 0;
 };
 
-constexpr bool is_send(ActionKind kind) {
-  return kind == ActionKind::send_forward || kind == ActionKind::send_backward;
-}
-
 constexpr Ticks later(Ticks a, Ticks b) { return a > b ? a : b; }
 
 /// An action of stages that exist, and of a microbatch that may.
@@ -54,7 +50,7 @@ class MessageClocks {
         edges_{edges},
         transfer_{transfer},
         depth_{depth},
-        channel_{2 * map.links},
+        channel_{map.channels()},
         message_{count(table)} {}
 
   /// Whether there are any messages: else passes wait for passes.
@@ -64,10 +60,10 @@ class MessageClocks {
   /// last one is moved. @returns whether all are; sets @p progress if one was moved or offered
   constexpr bool move(Action const& action, Cursor& cursor, bool& progress) {
     if (!cursor.moving) {
-      cursor.edge = first_edge(action);
+      cursor.edge = edges_.first(action);
       cursor.moving = true;
     }
-    for (; cursor.edge >= 0; cursor.edge = edge_behind(action, cursor.edge)) {
+    for (; cursor.edge >= 0; cursor.edge = edges_.next(action.kind, cursor.edge)) {
       ClockedChannel& channel = channel_of(action, cursor.edge);
       if (is_send(action.kind) ? !send(channel, cursor, progress) : !receive(channel, cursor)) {
         return false;
@@ -85,36 +81,21 @@ class MessageClocks {
       for (Action const& action : row_of(table, d)) {
         any_ = any_ || is_message(action.kind);
         bool const sends = is_send(action.kind) && is_known(action, map_);
-        for (int e = sends ? first_edge(action) : -1; e >= 0; e = edge_behind(action, e)) {
+        for (int e = sends ? edges_.first(action) : -1; e >= 0; e = edges_.next(action.kind, e)) {
           ++channel_of(action, e).all;
         }
       }
     }
     int all = 0;
-    for (int c = 0; c < 2 * map_.links; ++c) {
+    for (int c = 0; c < map_.channels(); ++c) {
       channel_[c].first = all;
       all += channel_[c].all;
     }
     return all;
   }
 
-  // The edges of an action's messages lead into its stage, or else out of it.
-  static constexpr bool leads_in(ActionKind kind) {
-    return kind == ActionKind::receive_forward || kind == ActionKind::send_backward;
-  }
-
-  constexpr int first_edge(Action const& action) const {
-    return (leads_in(action.kind) ? edges_.crossing_in : edges_.crossing_out)[action.stage];
-  }
-
-  constexpr int edge_behind(Action const& action, int edge) const {
-    return (leads_in(action.kind) ? edges_.next_in : edges_.next_out)[edge];
-  }
-
   constexpr ClockedChannel& channel_of(Action const& action, int edge) {
-    bool const gradients =
-        action.kind == ActionKind::send_backward || action.kind == ActionKind::receive_backward;
-    return channel_[2 * map_.edge[edge].link + (gradients ? 1 : 0)];
+    return channel_[map_.channel(edge, goes_forward(action.kind))];
   }
 
   constexpr bool send(ClockedChannel& channel, Cursor& cursor, bool& progress) {

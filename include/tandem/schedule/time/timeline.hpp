@@ -55,15 +55,6 @@ struct ActionCosts {
   }
 };
 
-constexpr bool is_compute(ActionKind kind) {
-  return kind == ActionKind::forward || kind == ActionKind::backward ||
-         kind == ActionKind::input_gradient || kind == ActionKind::weight_gradient;
-}
-
-constexpr bool is_message(ActionKind kind) {
-  return kind >= ActionKind::send_forward && kind <= ActionKind::receive_backward;
-}
-
 /// A receive begins and ends when its message is there, a send when it has a place to go to.
 struct Interval {
   Ticks begin = 0;

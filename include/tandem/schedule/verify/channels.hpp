@@ -21,17 +21,13 @@ class Channels {
  public:
   /// @param chunks  of time, of a microbatch; @p microbatches counts them all
   constexpr Channels(StageMapView const& map, int microbatches, int depth, int chunks = 1)
-      : map_{map},
-        capacity_{capacity(map, microbatches, depth * chunks)},
+      : capacity_{capacity(map, microbatches, depth * chunks)},
         memory_{std::int64_t{2} * map.links * (std::int64_t{capacity_} + 2) + 2 * map.edges},
         message_{memory_.data()},
         sent_{message_ + 2 * map.links * capacity_},
         gone_{sent_ + 2 * map.links},
         taken_{gone_ + 2 * map.links} {}
 
-  constexpr int of(int edge, bool forward) const {
-    return 2 * map_.edge[edge].link + (forward ? 0 : 1);
-  }
   constexpr bool empty(int channel) const { return sent_[channel] == gone_[channel]; }
   constexpr bool full(int channel) const { return sent_[channel] - gone_[channel] == capacity_; }
 
@@ -65,7 +61,6 @@ class Channels {
     return std::max(1, static_cast<int>(std::min<std::int64_t>(depth, most)));
   }
 
-  StageMapView map_;
   int capacity_;  // messages in flight
   Scratch<int> memory_;
   int* message_;  // the edges of those in flight, a ring for each channel

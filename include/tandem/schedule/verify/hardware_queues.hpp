@@ -10,12 +10,17 @@
 #include <tandem/core/contract.hpp>
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/effects.hpp>
+#include <tandem/schedule/table/row_order.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
-#include <tandem/schedule/verify/queued_rows.hpp>
+#include <tandem/schedule/verify/step.hpp>
 #include <tandem/schedule/verify/verdict.hpp>
 
 namespace tandem {
+
+/// Streams of a rank besides those of its links: compute, communication, copy.
+inline constexpr int common_streams = 3;
 
 /// Streams that a device's rank makes: a link has one in each direction at each of its ends.
 ///
@@ -37,12 +42,108 @@ constexpr int streams_of(StageMapView const& map, int device) {
 
 namespace detail {
 
+/// What a rank's thread queues on a stream.
+struct QueuedWork {
+  EffectKind kind = EffectKind::work;  ///< work on the compute stream, a message or a collective
+  int stream = 0;
+  int depends = -1;  ///< what must have ended first, of the same device, on another stream
+  int meets = -1;    ///< a message's channel, or a collective
+  int turn = 0;      ///< of a message in its channel
+  int place = 0;     ///< of its action in the row
+  bool there = false;
+  bool done = false;
+};
+
+/// The effects of every device's row as its thread queues them.
+template <class Table>
+class QueuedRows {
+ public:
+  constexpr QueuedRows(Table const& table, StageMapView const& map, StepRules const& rules)
+      : map_{map},
+        rules_{rules},
+        effects_{table, map, rules, row_order(without_tail(table), map, rules).reduces_early},
+        most_{most()},
+        work_{std::int64_t{most_} * map.devices},
+        size_{map.devices} {
+    for (int d = 0; d < map.devices; ++d) {
+      queue_row(d);
+    }
+  }
+
+  [[nodiscard]] constexpr StepEffects<Table> const& effects() const { return effects_; }
+  [[nodiscard]] constexpr int size(int d) const { return size_[d]; }
+  constexpr QueuedWork& work(int d, int i) { return work_[std::int64_t{d} * most_ + i]; }
+
+  /// More than a device ever queues: an effect queues two at most.
+  [[nodiscard]] constexpr int most() const {
+    int effects = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      effects = effects_.size(d) > effects ? effects_.size(d) : effects;
+    }
+    return 2 * effects;
+  }
+
+ private:
+  static constexpr int communication = 1;
+
+  constexpr int add(int d, QueuedWork const& w) {
+    work(d, size_[d]) = w;
+    return size_[d]++;
+  }
+
+  constexpr void queue_row(int d) {
+    // The last message from each place in memory: of a link; of chunks of time, of an edge's each.
+    bool const in_chunks = rules_.chunks > 1;
+    Scratch<int> sent{in_chunks ? std::int64_t{2} * map_.edges * rules_.chunks : map_.channels(),
+                      -1};
+    Scratch<int> passed{2 * std::int64_t{map_.edges}};
+    Scratch<int> turns{2 * std::int64_t{map_.channels()}};
+    Scratch<int> begun{effects_.collectives(), -1};
+    int last = -1;  // of the compute stream
+    for (int i = 0; i < effects_.size(d); ++i) {
+      Effect const& effect = effects_.at(d, i);
+      bool const sends = effect.kind == EffectKind::send;
+      QueuedWork work{
+          .kind = effect.kind, .depends = last, .meets = effect.meets, .place = effect.place};
+      int awaited = -1;
+      if (effect.kind == EffectKind::begin) {
+        work.stream = communication;
+        begun[effect.meets] = add(d, work);
+        continue;
+      }
+      if (effect.edge >= 0) {
+        int const of_edge = 2 * effect.edge + effect.meets % 2;
+        int& before = sent[in_chunks ? of_edge * rules_.chunks + passed[of_edge]++ % rules_.chunks
+                                     : effect.meets];
+        if (sends && before >= 0) {  // it is written again from here, at most
+          work.depends = last = add(d, {.depends = before, .place = effect.place});
+        }
+        work.stream = common_streams + effect.meets;
+        work.turn = turns[2 * effect.meets + (sends ? 0 : 1)]++;
+        awaited = add(d, work);
+        if (sends) {
+          before = awaited;
+          continue;
+        }
+      } else if (effect.kind == EffectKind::await) {
+        awaited = begun[effect.meets];
+      }
+      last = add(d, {.depends = awaited, .place = effect.place});
+    }
+  }
+
+  StageMapView map_;
+  StepRules const& rules_;
+  StepEffects<Table> effects_;
+  int most_;
+  Scratch<QueuedWork> work_;
+  Scratch<int> size_;
+};
+
 /// A queue hands out its work in the order in which it was queued, and waits at its first; so what
 /// can go on does not depend on the order in which it is looked at, and one run is a proof.
 template <class Table>
 class QueueRun {
-  using Kind = QueuedWork::Kind;
-
  public:
   constexpr QueueRun(Table const& table, StageMapView const& map, StepRules const& rules,
                      int queues)
@@ -52,8 +153,8 @@ class QueueRun {
         rows_{table, map, rules},
         next_{std::int64_t{rows_.most()} * map.devices},
         head_{std::int64_t{queues} * map.devices, -1},
-        came_{4 * std::int64_t{map.links}},
-        met_{rows_.collectives()} {
+        came_{2 * std::int64_t{map.channels()}},
+        met_{rows_.effects().collectives()} {
     for (int d = 0; d < map.devices; ++d) {
       deal(d);
     }
@@ -130,18 +231,18 @@ class QueueRun {
   }
 
   constexpr void come(QueuedWork const& mine) {
-    if (mine.kind == Kind::collective) {
+    if (mine.kind == EffectKind::begin) {
       ++met_[mine.meets];
-    } else if (mine.kind != Kind::local) {
-      ++came_[2 * mine.meets + (mine.kind == Kind::send ? 0 : 1)];
+    } else if (mine.kind != EffectKind::work) {
+      ++came_[2 * mine.meets + (mine.kind == EffectKind::send ? 0 : 1)];
     }
   }
   constexpr bool is_complete(QueuedWork const& mine) const {
     switch (mine.kind) {
-      case Kind::local:
+      case EffectKind::work:
         return true;
-      case Kind::collective:
-        return met_[mine.meets] >= rows_.members(mine.meets);
+      case EffectKind::begin:
+        return met_[mine.meets] >= rows_.effects().members(mine.meets);
       default:
         return came_[2 * mine.meets] > mine.turn && came_[2 * mine.meets + 1] > mine.turn;
     }

@@ -12,6 +12,7 @@
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/complete.hpp>
+#include <tandem/schedule/table/effects.hpp>
 #include <tandem/schedule/table/row_ends.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
@@ -20,9 +21,6 @@
 #include <tandem/schedule/verify/verify.hpp>
 
 namespace tandem::detail {
-
-/// The actions of a row that a table of passes and messages does not have.
-constexpr bool is_tail(ActionKind kind) { return kind > ActionKind::receive_backward; }
 
 /// Judges the tail of one row. @pre its passes and messages, without it, pass verify()
 class TailOfRow {
@@ -35,47 +33,48 @@ class TailOfRow {
         rules_{rules},
         device_{device},
         early_{early},
-        first_stage_{first_stage(map, device)},
         ends_{row, map},
-        memory_{3 * map.stages},
-        updated_{memory_.data()},
-        exchanged_{updated_ + map.stages},
-        unreduced_{exchanged_ + map.stages} {
-    if (rules.sums_gradients(map)) {
-      rules.each_bucket(map, device, [this](int stage, int) {
-        ++buckets_;
-        known_ = known_ && stage >= 0 && stage < map_.stages && map_.device[stage] == device_;
-        if (known_) {
-          ++unreduced_[stage];
-        }
-      });
-    }
-  }
+        done_{std::int64_t{4} + 2 * map.stages + count_buckets()} {}
 
   /// Whether the rules' buckets are of stages that the device has.
   [[nodiscard]] constexpr bool knows_buckets() const { return known_; }
 
   constexpr Verdict judge() {
     for (at_ = 0; at_ < row_.size && verdict_; ++at_) {
-      Action const& action = row_.data[at_];
-      if (is_tail(action.kind)) {
-        judge(action);
+      if (is_tail(row_[at_].kind)) {
+        judge(row_[at_]);
       }
     }
-    if (verdict_) {
-      complete();
-    }
+    each_of_tail(map_, rules_, device_, [this](Action const& action, int i) {
+      if (verdict_ && !done_[i]) {
+        fail(Flaw::missing, action);
+      }
+    });
     return verdict_;
   }
 
  private:
-  constexpr Action of(ActionKind kind, int stage, int index = 0) const {
-    return {.kind = kind, .stage = static_cast<std::int16_t>(stage), .index = index};
-  }
-  constexpr Action of_device(ActionKind kind) const { return of(kind, first_stage_); }
-
   constexpr void fail(Flaw flaw, Action action, Action other = {.index = -1}) {
     verdict_ = {.flaw = flaw, .rank = device_, .position = at_, .action = action, .other = other};
+  }
+
+  constexpr int count_buckets() {
+    int buckets = 0;
+    if (rules_.sums_gradients(map_)) {
+      rules_.each_bucket(map_, device_, [&](int stage, int) {
+        ++buckets;
+        known_ = known_ && stage >= 0 && stage < map_.stages && map_.device[stage] == device_;
+      });
+    }
+    return buckets;
+  }
+
+  // Which of each_of_tail() it is; -1 if none.
+  constexpr int number(Action const& action) const {
+    int found = -1;
+    each_of_tail(map_, rules_, device_,
+                 [&](Action const& other, int i) { found = other == action ? i : found; });
+    return found;
   }
 
   constexpr bool stands_behind(Action const& wanted) const {
@@ -87,77 +86,6 @@ class TailOfRow {
     return false;
   }
 
-  // False, and what is wrong noted, unless what the action needs was there.
-  constexpr bool needs(Action const& action, bool there, Action const& needed) {
-    if (!there) {
-      if (stands_behind(needed)) {
-        fail(Flaw::before_its_input, action, needed);
-      } else {
-        fail(Flaw::missing, needed, action);
-      }
-    }
-    return there;
-  }
-  constexpr bool needs_pass(Action const& action, int last) {
-    return last < at_ || needs(action, false, row_.data[last]);
-  }
-  constexpr bool needs_losses(Action const& action) {
-    return needs(action, awaited_ || !rules_.sums_losses(map_), of_device(ActionKind::await_loss));
-  }
-  // The buckets of all the device's stages, or of one, are reduced.
-  constexpr bool needs_buckets(Action const& action, int stage = -1) {
-    bool there = true;
-    for (int s = 0; s < map_.stages; ++s) {
-      there = there && ((stage >= 0 && s != stage) || unreduced_[s] == 0);
-    }
-    int wanted = -1;
-    if (!there) {
-      rules_.each_bucket(map_, device_, [&](int s, int bucket) {
-        if (wanted < 0 && bucket >= next_ && (stage < 0 || s == stage)) {
-          wanted = bucket;
-        }
-      });
-    }
-    return there || needs(action, false, bucket(wanted));
-  }
-
-  constexpr Action bucket(int index) const {
-    int stage = first_stage_;
-    rules_.each_bucket(map_, device_,
-                       [&](int s, int bucket) { stage = bucket == index ? s : stage; });
-    return of(ActionKind::reduce_gradient, stage, index);
-  }
-
-  constexpr int twin(int stage) const { return (stage + map_.parts()) % map_.stages; }
-
-  constexpr bool is_foreign(Action const& action) const {
-    bool const of_device = action.stage == first_stage_ && action.index == 0;
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        return action.index < 0 || action.index >= buckets_ || action != bucket(action.index);
-      case ActionKind::begin_loss:
-      case ActionKind::await_loss:
-        return !of_device || !rules_.sums_losses(map_);
-      case ActionKind::reduce_norm:
-        return !of_device || !rules_.sums_norm(map_);
-      case ActionKind::update:
-        return rules_.keeps_two() ? action.index != 0 : !of_device;
-      case ActionKind::exchange:
-        return action.index != 0 || !rules_.keeps_two();
-      default:
-        return true;
-    }
-  }
-
-  // Counts an action that stands once.
-  constexpr bool first_time(Action const& action, int& done) {
-    if (done++ > 0) {
-      fail(Flaw::doubled, action);
-      return false;
-    }
-    return true;
-  }
-
   constexpr void judge(Action const& action) {
     int const s = action.stage;
     if (s < 0 || s >= map_.stages) {
@@ -166,101 +94,36 @@ class TailOfRow {
     } else if (map_.device[s] != device_) {
       fail(Flaw::wrong_device, action);
       verdict_.other_rank = map_.device[s];
-    } else if (action.version != 0 || is_foreign(action)) {
+    } else if (int const own = number(action); own < 0) {
       fail(Flaw::foreign_tail, action);
-    } else {
-      judge_known(action);
-    }
-  }
-
-  constexpr void judge_known(Action const& action) {
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        reduce(action);
-        break;
-      case ActionKind::begin_loss:
-        if (first_time(action, begun_)) {
-          needs_pass(action, ends_.last_forward());
-        }
-        break;
-      case ActionKind::await_loss:
-        if (first_time(action, awaited_)) {
-          needs(action, begun_ > 0, of_device(ActionKind::begin_loss));
-        }
-        break;
-      case ActionKind::reduce_norm:
-        if (first_time(action, norms_) && needs_pass(action, ends_.last())) {
-          needs_buckets(action);
-        }
-        break;
-      case ActionKind::update:
-        rules_.keeps_two() ? update_stage(action) : update(action);
-        break;
-      default:
-        exchange(action);
-    }
-  }
-
-  constexpr void reduce(Action const& action) {
-    if (action.index < next_) {
+    } else if (done_[own]) {
       fail(Flaw::doubled, action);
-    } else if (action.index > next_) {
-      Action const earlier = bucket(next_);
-      stands_behind(earlier) ? fail(Flaw::reduced_out_of_order, action, earlier)
-                             : fail(Flaw::missing, earlier, action);
-    } else if (needs_pass(action, early_ ? ends_.last(action.stage) : ends_.last())) {
-      ++next_;
-      --unreduced_[action.stage];
+    } else {
+      judge_order(action);
+      done_[own] = true;
     }
   }
 
-  constexpr void update(Action const& action) {
-    if (first_time(action, updates_) && needs_pass(action, ends_.last()) && needs_buckets(action) &&
-        needs_losses(action)) {
-      needs(action, norms_ > 0 || !rules_.sums_norm(map_), of_device(ActionKind::reduce_norm));
+  constexpr void judge_order(Action const& action) {
+    if (action.kind == ActionKind::reduce_gradient) {  // behind the bucket before it
+      each_of_tail(map_, rules_, device_, [&](Action const& other, int i) {
+        if (verdict_ && other.kind == action.kind && other.index < action.index && !done_[i]) {
+          stands_behind(other) ? fail(Flaw::reduced_out_of_order, action, other)
+                               : fail(Flaw::missing, other, action);
+        }
+      });
     }
-  }
-
-  // One stage of one of two models is updated.
-  constexpr void update_stage(Action const& action) {
-    int const s = action.stage;
-    if (first_time(action, updated_[s]) && needs_pass(action, ends_.last(s)) &&
-        needs_buckets(action, s) && needs_losses(action)) {
-      needs(action, exchanged_[s] > 0 || !rules_.averaging.overlapped, of(ActionKind::exchange, s));
-    }
-  }
-
-  constexpr void exchange(Action const& action) {
-    int const s = action.stage;
-    if (!first_time(action, exchanged_[s]) || !needs_pass(action, ends_.last(s)) ||
-        !needs_losses(action) || rules_.averaging.overlapped) {
-      return;
-    }
-    int const other = twin(s);
-    if (needs(action, updated_[s] > 0, of(ActionKind::update, s)) &&
-        map_.device[other] == device_) {
-      needs(action, updated_[other] > 0, of(ActionKind::update, other));
-    }
-  }
-
-  constexpr void complete() {
-    auto const there = [this](bool is, Action const& action) {
-      if (!is && verdict_) {
-        fail(Flaw::missing, action);
-      }
-    };
-    there(next_ == buckets_, bucket(next_));
-    bool const sums = rules_.sums_losses(map_);
-    there(begun_ > 0 || !sums, of_device(ActionKind::begin_loss));
-    there(awaited_ > 0 || !sums, of_device(ActionKind::await_loss));
-    there(norms_ > 0 || !rules_.sums_norm(map_), of_device(ActionKind::reduce_norm));
-    there(updates_ > 0 || rules_.keeps_two(), of_device(ActionKind::update));
-    for (int s = 0; s < map_.stages && rules_.keeps_two(); ++s) {
-      if (map_.device[s] == device_) {
-        there(updated_[s] > 0, of(ActionKind::update, s));
-        there(exchanged_[s] > 0, of(ActionKind::exchange, s));
-      }
-    }
+    each_needed(action, row_, ends_, map_, rules_, device_, early_,
+                [&](Action const& needed, int place, int i) {
+                  if (!verdict_ || (place < 0 ? done_[i] : place < at_)) {
+                    return;
+                  }
+                  if (place >= 0 || stands_behind(needed)) {
+                    fail(Flaw::before_its_input, action, needed);
+                  } else {
+                    fail(Flaw::missing, needed, action);
+                  }
+                });
   }
 
   ActionSpan row_;
@@ -268,22 +131,26 @@ class TailOfRow {
   StepRules const& rules_;
   int device_;
   bool early_;
-  int first_stage_;
-  RowEnds ends_;
-  Scratch<int> memory_;
-  int* updated_;    // updates of each stage, where it has its own
-  int* exchanged_;  // … and exchanges
-  int* unreduced_;  // buckets of each stage
-  int buckets_ = 0;
   bool known_ = true;
-  int next_ = 0;  // bucket
-  int begun_ = 0;
-  int awaited_ = 0;
-  int norms_ = 0;
-  int updates_ = 0;
+  RowEnds ends_;
+  Scratch<bool> done_;  // of each_of_tail()
   int at_ = 0;
   Verdict verdict_;
 };
+
+/// Whether the copies of each part have as many buckets. @pre they are of stages that there are
+constexpr Verdict sums_alike(StageMapView const& map, StepRules const& rules) {
+  Scratch<int> buckets{map.stages};
+  for (int d = 0; d < map.devices; ++d) {
+    rules.each_bucket(map, d, [&buckets](int stage, int) { ++buckets[stage]; });
+  }
+  for (int s = 0; s < map.stages; ++s) {
+    if (buckets[s] != buckets[s % map.parts()]) {
+      return {.flaw = Flaw::unsound_rules, .rank = map.device[s]};
+    }
+  }
+  return {};
+}
 
 }  // namespace tandem::detail
 
@@ -295,7 +162,7 @@ constexpr auto without_tail(ActionTable<Devices, Length> const& table) {
   ActionTable<Devices, Length> rows;
   for (int d = 0; d < Devices; ++d) {
     for (Action const& action : row_of(table, d)) {
-      if (!detail::is_tail(action.kind)) {
+      if (!is_tail(action.kind)) {
         rows.add(d, action);
       }
     }
@@ -351,6 +218,9 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
     }
     verdict = row.judge();
   }
+  if (verdict && map.copies > 1 && !rules.keeps_two()) {
+    verdict = detail::sums_alike(map, rules);
+  }
   return verdict
              ? detail::StepRun<Table>{table, map, rules, reduces_early, microbatches * rules.chunks,
                                       depth}
@@ -368,7 +238,7 @@ TANDEM_ONCE ActionRows without_tail(ActionRows const& table) {
   ActionRows rows(table.size());
   for (std::size_t d = 0; d < table.size(); ++d) {
     for (Action const& action : table[d]) {
-      if (!detail::is_tail(action.kind)) {
+      if (!is_tail(action.kind)) {
         rows[d].push_back(action);
       }
     }

@@ -77,7 +77,8 @@ class Updates {
   constexpr Action awaited(int d) const {
     Action const action = at_.action_of(d);
     return action.kind == ActionKind::exchange
-               ? Action{ActionKind::update, 0, static_cast<std::int16_t>(twin(action.stage)), 0}
+               ? Action{ActionKind::update, 0,
+                        static_cast<std::int16_t>(at_.map.twin(action.stage)), 0}
                : messages_.awaited(d);
   }
 
@@ -120,7 +121,7 @@ class Updates {
     }
     ++updated_[s];
     if (at_.map.copies == 2) {
-      messages_.wake(at_.map.device[twin(s)], awaits_update(s));
+      messages_.wake(at_.map.device[at_.map.twin(s)], awaits_update(s));
     }
     return Step::done;
   }
@@ -130,7 +131,7 @@ class Updates {
     if (exchanged_[s] > 0) {
       return at_.fail(Flaw::doubled, d, action);
     }
-    for (int const needed : {s, twin(s)}) {
+    for (int const needed : {s, at_.map.twin(s)}) {
       if (averaging_.overlapped || updated_[needed] > 0) {
         continue;
       }
@@ -143,7 +144,6 @@ class Updates {
     return Step::done;
   }
 
-  constexpr int twin(int stage) const { return (stage + at_.map.parts()) % at_.map.stages; }
   // In place of a channel.
   constexpr int awaits_update(int stage) const { return 2 * at_.map.links + stage; }
 
@@ -155,8 +155,8 @@ class Updates {
   // The index-th exchange of a device with another one; `end` if there is none.
   constexpr Action exchange_with(int d, int other, int index) const {
     for (Action const& action : row_of(at_.table, d)) {
-      if (action.kind == ActionKind::exchange && at_.map.device[twin(action.stage)] == other &&
-          index-- == 0) {
+      if (action.kind == ActionKind::exchange &&
+          at_.map.device[at_.map.twin(action.stage)] == other && index-- == 0) {
         return action;
       }
     }
@@ -172,7 +172,7 @@ class Updates {
         if (here.kind == ActionKind::end) {
           break;
         }
-        if (twin(here.stage) != there.stage) {
+        if (at_.map.twin(here.stage) != there.stage) {
           at_.verdict.other_rank = other;
           return at_.fail(Flaw::exchanged_otherwise, d, here, there);
         }

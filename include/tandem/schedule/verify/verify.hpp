@@ -70,7 +70,7 @@ class Messages {
       part = first;
     }
     for (; part >= 0; part = next_out(part, forward)) {
-      int const channel = channels_.of(part, forward);
+      int const channel = at_.map.channel(part, forward);
       if (offered < 0) {
         if (channels_.full(channel)) {
           return wait(d, channel);
@@ -101,7 +101,7 @@ class Messages {
       }
     }
     for (; part >= 0; part = next_out(part, !forward)) {
-      int const channel = channels_.of(part, forward);
+      int const channel = at_.map.channel(part, forward);
       if (channels_.empty(channel)) {
         return wait(d, channel);
       }
@@ -121,7 +121,7 @@ class Messages {
     bool const forward =
         action.kind == ActionKind::send_forward || action.kind == ActionKind::receive_forward;
     if (sends(action)) {
-      return next_message(channels_.of(part_[d], forward), false);
+      return next_message(at_.map.channel(part_[d], forward), false);
     }
     StageEdge const edge = at_.map.edge[part_[d]];
     return {.kind = forward ? ActionKind::send_forward : ActionKind::send_backward,
