@@ -120,15 +120,14 @@ TANDEM_ONCE std::vector<double> gradients_whole(SimulatedStep const& step,
 /// When the last device that sums a part's gradients, but not as the part ends, has done its row; 0
 /// if there is none.
 TANDEM_ONCE double late_rows_end(SimulatedStep const& step, StageMapView const& map,
-                                 Mesh const& all, bool reduces_early, int part) {
-  StepRules const rules{.replicas = all.extent(Axis::data)};
+                                 bool reduces_early, int part) {
   double end = 0;
   for (int worker = 0; worker < step.mesh.groups(Axis::model); ++worker) {
     MeshGroup const devices = step.mesh.group(worker, Axis::model);
     for (int stage = part; stage < map.stages; stage += map.parts()) {
       std::vector<SimulatedAction> const& row =
           step.device[static_cast<std::size_t>(devices[map.device[stage]])].action;
-      bool const early = begins_gradients_early(map, rules, reduces_early, map.device[stage]);
+      bool const early = begins_gradients_early(map, false, reduces_early, map.device[stage]);
       end = early || row.empty() ? end : std::max(end, row.back().span.end);
     }
   }
@@ -150,7 +149,7 @@ TANDEM_ONCE void add_reductions(SimulatedStep& step, Machine const& machine,
   std::vector<SimulatedReduction> sums;
   for (int part = map.parts() - 1; part >= 0; --part) {
     auto const at = static_cast<std::size_t>(part);
-    double const late = late_rows_end(step, map, all, reduces_early, part);
+    double const late = late_rows_end(step, map, reduces_early, part);
     for (GradientBucket const& bucket : stages[at].gradients) {
       sums.push_back({part, std::max(late, whole[at] - bucket.before_end),
                       reduction_seconds(machine, map, step.mesh, all, part, bucket),

@@ -17,9 +17,9 @@
 #include <tandem/plan/simulate/jobs.hpp>
 #include <tandem/plan/simulate/step.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/effects.hpp>
 #include <tandem/schedule/table/stage_edges.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
-#include <tandem/schedule/time/message_clocks.hpp>
 
 #if TANDEM_BODIES
 
@@ -92,7 +92,7 @@ class TableJobs {
   }
 
   void add(Action const& action) {
-    if (!is_known(action, map_)) {
+    if (known_part({&action, 1}, map_).size == 0) {
       fail(action);
     }
     if (!is_message(action.kind)) {

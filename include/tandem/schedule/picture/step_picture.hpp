@@ -22,8 +22,8 @@
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/table/step_rules.hpp>
+#include <tandem/schedule/time/clocks.hpp>
 #include <tandem/schedule/time/simulation.hpp>
-#include <tandem/schedule/time/tail_clocks.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem {
@@ -66,164 +66,13 @@ TANDEM_ONCE StepPicture step_picture(ActionRows const& rows, StageMapView const&
 
 namespace tandem::detail {
 
-/// In place of Simulation's TailClocks, of which it has the sums of losses and norms: sums of
-/// gradients and averages of weights take time, one at a time on a device, while the row goes on;
-/// what awaits one in the row goes on when it has ended. It keeps what the devices did as bars.
-class PictureTail {
- public:
-  /// @param rows   of an asynchronous pipeline, or complete() by @p rules in the order @p order
-  /// @param rules  outlive this, as do the rows
-  PictureTail(ActionRows const& rows, StageMapView const& map, StepRules const& rules,
-              RowOrder order, PictureCosts const& costs)
-      : map_{map},
-        rules_{rules},
-        order_{order},
-        costs_{costs},
-        meetings_{rows, map},
-        devices_(rows.size()),
-        device_(rows.size()),
-        stage_(static_cast<std::size_t>(map.stages)) {
-    for (std::vector<Action> const& row : rows) {
-      for (Action const& action : row) {
-        stage(action.stage).passes += is_compute(action.kind) ? 1 : 0;
-      }
-    }
-  }
-
-  [[nodiscard]] std::vector<std::vector<PictureBar>> const& devices() const { return devices_; }
-
-  /// As TailClocks::wait().
-  bool wait(int device, Action const& action, Ticks& clock, bool& progress) {
-    switch (action.kind) {
-      case ActionKind::reduce_gradient:
-        return await_gradients(device, action, clock, progress);
-      case ActionKind::exchange:
-        return await_average(device, action, clock);
-      default:
-        return meetings_.wait(device, action, clock, progress);
-    }
-  }
-
-  /// An action has ended.
-  void note(int device, Action const& action, Interval time) {
-    meetings_.note(device, action, time);
-    Stage& own = stage(action.stage);
-    std::vector<PictureBar>& bars = devices_[static_cast<std::size_t>(device)];
-    if (is_compute(action.kind)) {
-      --own.passes;
-      own.end = time.end;
-      bars.push_back({action, time});
-    } else if (action.kind == ActionKind::update) {
-      own.updated = time.end;
-      bars.push_back({action, time});
-    } else if (action.kind == ActionKind::reduce_gradient || action.kind == ActionKind::exchange) {
-      Interval const beside = action.kind == ActionKind::exchange ? own.averaged : own.reduced;
-      if (beside.end > beside.begin) {
-        bars.push_back({action, beside, true});
-      }
-    }
-  }
-
- private:
-  static constexpr Ticks unknown = -1;
-
-  struct Device {
-    Ticks link = 0;           // when its last collective beside the row ends
-    Ticks buckets = unknown;  // when it came to await its first one
-  };
-  struct Stage {
-    int passes = 0;  // to come
-    Ticks end = 0;   // of the last one
-    Ticks updated = unknown;
-    Interval reduced{unknown, unknown};
-    Interval averaged{unknown, unknown};
-  };
-
-  [[nodiscard]] Stage& stage(int s) { return stage_[static_cast<std::size_t>(s)]; }
-  [[nodiscard]] Device& device_of(int s) {
-    return device_[static_cast<std::size_t>(map_.device[s])];
-  }
-
-  // The copies of a stage's part, or the stage alone where each copy has gradients of its own.
-  template <class F>
-  void each_copy(int s, F const& f) const {
-    int const step = rules_.keeps_two() ? map_.stages : map_.parts();
-    for (int copy = s % step; copy < map_.stages; copy += step) {
-      f(copy);
-    }
-  }
-
-  bool await_gradients(int d, Action const& action, Ticks& clock, bool& progress) {
-    if (Device& own = device_of(action.stage); own.buckets < 0) {
-      own.buckets = clock;
-      progress = true;
-    }
-    Stage& own = stage(action.stage);
-    if (own.reduced.end < 0) {
-      bool const early = begins_gradients_early(map_, rules_, order_.reduces_early, d);
-      Ticks begin = 0;
-      bool known = true;
-      bool alone = rules_.replicas == 1;  // both copies on one device
-      each_copy(action.stage, [&](int copy) {
-        Device const& device = device_of(copy);
-        known = known && (early ? stage(copy).passes == 0 : device.buckets >= 0);
-        begin = std::max({begin, device.link,
-                          early ? stage(copy).end - costs_.half_backward / 2 : device.buckets});
-        alone = alone && map_.device[copy] == d;
-      });
-      if (!known) {
-        return false;
-      }
-      Interval const time{begin, begin + (alone ? 0 : costs_.message)};
-      each_copy(action.stage, [&](int copy) {
-        stage(copy).reduced = time;
-        device_of(copy).link = time.end;
-      });
-    }
-    clock = std::max(clock, own.reduced.end);
-    return true;
-  }
-
-  bool await_average(int d, Action const& action, Ticks& clock) {
-    Stage& own = stage(action.stage);
-    int const twin = (action.stage + map_.parts()) % map_.stages;
-    bool const overlapped = rules_.averaging.overlapped;
-    if (own.averaged.end < 0) {
-      if (!overlapped && (own.updated < 0 || stage(twin).updated < 0)) {
-        return false;
-      }
-      Ticks const ready = overlapped ? 0 : std::max(own.updated, stage(twin).updated);
-      Ticks const begin = std::max({ready, device_of(action.stage).link, device_of(twin).link});
-      bool const alone = map_.device[twin] == d;
-      own.averaged = {begin, begin + (alone ? 0 : costs_.message)};
-      stage(twin).averaged = own.averaged;
-      device_of(action.stage).link = device_of(twin).link = own.averaged.end;
-    }
-    clock = std::max(clock, own.averaged.end);
-    return true;
-  }
-
-  StageMapView map_;
-  StepRules const& rules_;
-  RowOrder order_;
-  PictureCosts costs_;
-  TailClocks meetings_;
-  std::vector<std::vector<PictureBar>> devices_;
-  std::vector<Device> device_;
-  std::vector<Stage> stage_;
-};
-
-inline bool has_messages(ActionRows const& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](std::vector<Action> const& row) {
-    return std::any_of(row.begin(), row.end(),
-                       [](Action const& action) { return is_message(action.kind); });
-  });
-}
-
-/// Runs the rows on the clock of simulate(): there is a place for each message, and it takes no
-/// time.
-TANDEM_ONCE void time_passes(ActionRows const& rows, StageMapView const& map,
-                             PictureCosts const& costs, PictureTail& tail) {
+/// What each device does with the rows on the clock of simulate(), where there is a place for each
+/// message, which takes no time: its passes and updates, and beside them the sums of gradients and
+/// averages that it awaits.
+TANDEM_ONCE std::vector<std::vector<PictureBar>> bars_of(ActionRows const& rows,
+                                                         StageMapView const& map,
+                                                         PictureCosts const& costs,
+                                                         bool reduces_early, int replicas) {
   ActionCosts const passes{.forward = costs.forward,
                            .input_gradient = costs.half_backward,
                            .weight_gradient = costs.half_backward,
@@ -235,7 +84,29 @@ TANDEM_ONCE void time_passes(ActionRows const& rows, StageMapView const& map,
   for (std::vector<Action> const& row : rows) {
     timeline.action.emplace_back(row.size());
   }
-  Simulation{rows, map, passes, std::numeric_limits<int>::max(), tail}.run(timeline);
+  CollectiveCosts const collectives{.among = costs.message,
+                                    .alone = replicas > 1 ? costs.message : 0,
+                                    .lead = costs.half_backward / 2};
+  Simulation simulation{rows,          map,        passes, std::numeric_limits<int>::max(),
+                        reduces_early, collectives};
+  simulation.run(timeline);
+  std::vector<std::vector<PictureBar>> bars(rows.size());
+  for (std::size_t d = 0; d < rows.size(); ++d) {
+    StepEffects const& effects = simulation.effects();
+    for (int i = 0; i < effects.size(static_cast<int>(d)); ++i) {
+      Effect const& effect = effects.at(static_cast<int>(d), i);
+      auto const place = static_cast<std::size_t>(effect.place);
+      if (effect.kind == EffectKind::work) {
+        bars[d].push_back({rows[d][place], timeline.action[d][effect.place]});
+      } else if (effect.kind == EffectKind::await && !StepEffects::is_of_all(effect.meets)) {
+        Interval const time = simulation.time_of(effect.meets);
+        if (time.end > time.begin) {
+          bars[d].push_back({rows[d][place], time, true});
+        }
+      }
+    }
+  }
+  return bars;
 }
 
 }  // namespace tandem::detail
@@ -252,21 +123,21 @@ TANDEM_ONCE StepPicture step_picture(ActionRows const& rows, StageMapView const&
   ActionRows const lowered = as_it_is ? rows : lower(rows, map);
   RowOrder const order = rules.asynchrony.on() ? RowOrder{} : row_order(lowered, map, step);
   ActionRows const whole = rules.asynchrony.on() ? rows : complete(lowered, map, step);
-  detail::PictureTail tail{whole, map, step, order, costs};
-  detail::time_passes(whole, map, costs, tail);
+  std::vector<std::vector<PictureBar>> const device =
+      detail::bars_of(whole, map, costs, order.reduces_early, rules.replicas);
   StepPicture picture{.devices = map.devices,
                       .copies = map.copies,
                       .parts = map.parts(),
                       .asynchronous = rules.asynchrony.on()};
   int microbatches = 0;
-  for (std::vector<PictureBar> const& bars : tail.devices()) {
+  for (std::vector<PictureBar> const& bars : device) {
     for (PictureBar const& bar : bars) {
       microbatches = std::max(microbatches, is_compute(bar.action.kind) ? bar.action.index + 1 : 0);
     }
   }
   for (int replica = 0; replica < rules.replicas; ++replica) {
     for (int d = 0; d < map.devices; ++d) {
-      RankPicture rank{.bars = tail.devices()[static_cast<std::size_t>(d)]};
+      RankPicture rank{.bars = device[static_cast<std::size_t>(d)]};
       for (PictureBar& bar : rank.bars) {
         bar.action.index += is_compute(bar.action.kind) ? replica * microbatches : 0;
       }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <vector>
 
+#include <tandem/core/config.hpp>
 #include <tandem/schedule/table/action.hpp>
 
 namespace tandem {
@@ -60,4 +61,39 @@ ActionRows rows_of(ActionTable<Devices, Length> const& table) {
   return rows;
 }
 
+/// The table without the tails of its rows: passes and messages.
+template <int Devices, int Length>
+constexpr auto without_tail(ActionTable<Devices, Length> const& table) {
+  ActionTable<Devices, Length> rows;
+  for (int d = 0; d < Devices; ++d) {
+    for (Action const& action : row_of(table, d)) {
+      if (!is_tail(action.kind)) {
+        rows.add(d, action);
+      }
+    }
+  }
+  return rows;
+}
+TANDEM_ONCE ActionRows without_tail(ActionRows const& table);
+
 }  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE ActionRows without_tail(ActionRows const& table) {
+  ActionRows rows(table.size());
+  for (std::size_t d = 0; d < table.size(); ++d) {
+    for (Action const& action : table[d]) {
+      if (!is_tail(action.kind)) {
+        rows[d].push_back(action);
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace tandem
+
+#endif

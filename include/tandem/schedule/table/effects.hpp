@@ -34,9 +34,10 @@ enum class EffectKind : std::uint8_t {
 
 struct Effect {
   EffectKind kind = EffectKind::work;
-  int place = 0;   ///< of its action in the row
-  int meets = -1;  ///< the channel of a message, or the collective
-  int edge = -1;   ///< of a message
+  int place = 0;        ///< of its action in the row
+  int meets = -1;       ///< the channel of a message, or the collective
+  int edge = -1;        ///< of a message
+  bool behind = false;  ///< a collective that begins when the action has ended
 };
 
 /// Calls f(action, i) for each action that the device's row must have besides passes and messages,
@@ -127,45 +128,66 @@ constexpr void each_needed(Action const& action, ActionSpan row, RowEnds const& 
   }
 }
 
-/// The effects of all rows, each in the order of its row.
-template <class Table>
+/// The row up to an action of a stage, or a microbatch, that there is not.
+constexpr ActionSpan known_part(ActionSpan row, StageMapView const& map) {
+  int size = 0;
+  while (size < row.size && row[size].stage >= 0 && row[size].stage < map.stages &&
+         row[size].index >= 0) {
+    ++size;
+  }
+  return {row.data, size};
+}
+
+/// The effects of all rows, each in the order of its row. What averages and sums there are is read
+/// from the rows.
 class StepEffects {
  public:
-  /// @param table          passes and messages pass verify(); it outlives this, as do the others
+  /// Cost: linear in the actions.
+  /// @param table          outlives this
   /// @param reduces_early  of row_order() of the table
-  constexpr StepEffects(Table const& table, StageMapView const& map, StepRules const& rules,
-                        bool reduces_early)
+  template <class Table>
+  constexpr StepEffects(Table const& table, StageMapView const& map, bool reduces_early)
       : map_{map},
-        rules_{rules},
         edges_{map},
-        most_buckets_{most_buckets()},
+        actions_{map.devices},
+        buckets_{map.stages},
+        most_buckets_{look_at(table)},
         members_{collectives()},
         first_{std::int64_t{map.devices} + 1},
-        effect_{count(table, reduces_early)} {
-    Effect* next = effect_.data();
+        effect_{most(table)} {
+    Effect* const begin = effect_.data();
+    Effect* next = begin;
     for (int d = 0; d < map.devices; ++d) {
-      list(row_of(table, d), d, reduces_early, [&](Effect const& effect) {
+      list({row_of(table, d).data, actions_[d]}, d, reduces_early, [&](Effect const& effect) {
         if (effect.kind == EffectKind::begin) {
           ++members_[effect.meets];
         }
         *next++ = effect;
       });
+      *next++ = {.place = -1};
+      first_[d + 1] = next - begin;
     }
   }
 
+  /// How much of a device's row is known_part().
+  [[nodiscard]] constexpr int actions(int device) const { return actions_[device]; }
+  /// Behind a device's effects stands one of no action, whose place is -1.
   [[nodiscard]] constexpr int size(int device) const {
-    return static_cast<int>(first_[device + 1] - first_[device]);
+    return static_cast<int>(first_[device + 1] - first_[device]) - 1;
+  }
+  [[nodiscard]] constexpr Effect const* of(int device) const {
+    return effect_.data() + first_[device];
   }
   /// The i-th effect of a device.
-  [[nodiscard]] constexpr Effect const& at(int device, int i) const {
-    return effect_[first_[device] + i];
-  }
+  [[nodiscard]] constexpr Effect const& at(int device, int i) const { return of(device)[i]; }
 
   [[nodiscard]] constexpr std::int64_t collectives() const {
     return 2 + map_.parts() + std::int64_t{map_.stages} * most_buckets_;
   }
   /// How many devices begin one.
   [[nodiscard]] constexpr int members(int collective) const { return members_[collective]; }
+  /// Whether one is a sum of losses or norms, of which each device has one.
+  [[nodiscard]] static constexpr bool is_of_all(int collective) { return collective <= norms; }
 
  private:
   // Collectives: losses, norms, the average of each part, then the buckets of each part; of two
@@ -174,26 +196,46 @@ class StepEffects {
   static constexpr int norms = 1;
   [[nodiscard]] constexpr int average(int stage) const { return 2 + stage % map_.parts(); }
   [[nodiscard]] constexpr int gradients(int stage, int bucket) const {
-    int const group = rules_.keeps_two() ? stage : stage % map_.parts();
+    int const group = keeps_two_ ? stage : stage % map_.parts();
     return 2 + map_.parts() + group * most_buckets_ + bucket;
   }
 
-  constexpr int most_buckets() const {
-    Scratch<int> buckets{map_.stages};
-    int most = 1;
+  // Notes what the rows have in common. @returns the most buckets of a stage
+  template <class Table>
+  constexpr int look_at(Table const& table) {
+    Scratch<bool> updated{map_.stages};
+    int most = 0;
     for (int d = 0; d < map_.devices; ++d) {
-      rules_.each_bucket(
-          map_, d, [&](int stage, int) { most = ++buckets[stage] > most ? buckets[stage] : most; });
+      ActionSpan const row = known_part(row_of(table, d), map_);
+      actions_[d] = row.size;
+      for (Action const& action : row) {
+        if (action.kind == ActionKind::update) {
+          updated[action.stage] = true;
+        } else if (action.kind == ActionKind::exchange) {
+          keeps_two_ = true;
+          overlapped_ = overlapped_ || !updated[action.stage];
+        } else if (action.kind == ActionKind::reduce_gradient) {
+          most = ++buckets_[action.stage] > most ? buckets_[action.stage] : most;
+        }
+      }
     }
     return most;
   }
 
-  template <class Table2>
-  constexpr std::int64_t count(Table2 const& table, bool reduces_early) {
-    std::int64_t all = 0;
+  // As many as there are, or some more: an action that is no message has two, besides the sums and
+  // averages that it begins.
+  template <class Table>
+  constexpr std::int64_t most(Table const& table) const {
+    std::int64_t all = std::int64_t{2} * map_.stages * (1 + most_buckets_) + map_.devices;
     for (int d = 0; d < map_.devices; ++d) {
-      list(row_of(table, d), d, reduces_early, [&all](Effect const&) { ++all; });
-      first_[d + 1] = all;
+      Action const* const row = row_of(table, d).data;
+      for (int i = 0; i < actions_[d]; ++i) {
+        if (is_message(row[i].kind)) {
+          edges_.each_message(row[i], [&all](int, bool) { ++all; });
+        } else {
+          all += 2;
+        }
+      }
     }
     return all;
   }
@@ -201,33 +243,23 @@ class StepEffects {
   template <class Sink>
   constexpr void list(ActionSpan row, int d, bool reduces_early, Sink const& sink) const {
     RowEnds const ends{row, map_};
-    bool const early = begins_gradients_early(map_, rules_, reduces_early, d);
+    bool const early = begins_gradients_early(map_, keeps_two_, reduces_early, d);
+    bool reduces = false;
+    Scratch<int> reduced{map_.stages};
     int i = 0;
-    auto const add = [&](EffectKind kind, int meets = -1, int edge = -1) {
-      sink(Effect{kind, i, meets, edge});
+    auto const add = [&](EffectKind kind, int meets = -1, int edge = -1, bool behind = false) {
+      sink(Effect{kind, i, meets, edge, behind});
     };
-    auto const begin_buckets = [&](int stage) {
-      int of_stage = 0;
-      rules_.each_bucket(map_, d, [&](int s, int) {
-        if (s == stage) {
-          add(EffectKind::begin, gradients(stage, of_stage++));
-        }
-      });
-    };
-    auto const bucket = [&](int index) {  // its collective
-      int collective = -1;
-      Scratch<int> of_stage{map_.stages};
-      rules_.each_bucket(map_, d, [&](int s, int b) {
-        collective = b == index ? gradients(s, of_stage[s]) : collective;
-        ++of_stage[s];
-      });
-      return collective;
+    auto const begin_behind = [&](int collective) { add(EffectKind::begin, collective, -1, true); };
+    auto const begin_buckets = [&](int stage, bool behind) {
+      for (int bucket = 0; bucket < buckets_[stage]; ++bucket) {
+        add(EffectKind::begin, gradients(stage, bucket), -1, behind);
+      }
     };
     // Two copies on one device are averaged by it alone.
-    auto const averages = [&](int s) { return map_.device[map_.twin(s)] != d; };
-    bool const overlapped = rules_.averaging.overlapped;
+    auto const averages = [&](int s) { return keeps_two_ && map_.device[map_.twin(s)] != d; };
     each_own(d, [&](int s) {
-      if (overlapped && averages(s)) {
+      if (overlapped_ && averages(s)) {
         add(EffectKind::begin, average(s));
       }
       return true;
@@ -245,16 +277,17 @@ class StepEffects {
           });
           break;
         case ActionKind::reduce_gradient:
-          if (!early && action.index == 0) {
+          if (!early && !reduces) {
             each_own(d, [&](int s) {
-              begin_buckets(s);
-              return rules_.keeps_two();  // else of two copies here the first has their sum
+              begin_buckets(s, false);
+              return keeps_two_;  // else of two copies here the first has their sum
             });
           }
-          add(EffectKind::await, bucket(action.index));
+          reduces = true;
+          add(EffectKind::await, gradients(action.stage, reduced[action.stage]++));
           break;
         case ActionKind::begin_loss:
-          add(EffectKind::begin, losses);
+          begin_behind(losses);
           break;
         case ActionKind::await_loss:
           add(EffectKind::await, losses);
@@ -271,11 +304,11 @@ class StepEffects {
         default:
           add(EffectKind::work);
           if (action.kind == ActionKind::update) {
-            if (rules_.keeps_two() && !overlapped && averages(action.stage)) {
-              add(EffectKind::begin, average(action.stage));
+            if (!overlapped_ && averages(action.stage)) {
+              begin_behind(average(action.stage));
             }
-          } else if (early && rules_.sums_gradients(map_) && ends.last(action.stage) == i) {
-            begin_buckets(action.stage);
+          } else if (early && ends.last(action.stage) == i) {
+            begin_buckets(action.stage, true);
           }
       }
     }
@@ -293,8 +326,11 @@ class StepEffects {
   }
 
   StageMapView map_;
-  StepRules const& rules_;
   StageEdges edges_;
+  bool keeps_two_ = false;
+  bool overlapped_ = false;
+  Scratch<int> actions_;  // of each device
+  Scratch<int> buckets_;  // of each stage
   int most_buckets_;
   Scratch<int> members_;
   Scratch<std::int64_t> first_;  // effect of each device

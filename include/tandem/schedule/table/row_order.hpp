@@ -61,7 +61,7 @@ constexpr bool runs_in_order(Table const& table, StageMapView const& map,
   StepRules const rules{.averaging = averaging};
   CompletedRows const rows{table, map, rules, order};
   return static_cast<bool>(
-      StepRun<CompletedRows>{rows, map, rules, order.reduces_early, map.copies, 1}.run());
+      StepRun<CompletedRows>{rows, map, order.reduces_early, map.copies, 1, 1}.run());
 }
 
 }  // namespace detail

@@ -62,9 +62,9 @@ struct StepRules {
 /// part; else it begins with all of them, the last part first, where it awaits its first bucket.
 /// A device in the middle that has both copies of a part adds them up before.
 /// @param reduces_early  of row_order() of the table
-constexpr bool begins_gradients_early(StageMapView const& map, StepRules const& rules,
-                                      bool reduces_early, int device) {
-  bool const middle = !rules.keeps_two() && map.devices % 2 == 1 && device == map.devices / 2;
+constexpr bool begins_gradients_early(StageMapView const& map, bool keeps_two, bool reduces_early,
+                                      int device) {
+  bool const middle = !keeps_two && map.devices % 2 == 1 && device == map.devices / 2;
   return map.copies == 1 || (reduces_early && !middle);
 }
 

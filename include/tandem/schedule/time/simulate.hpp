@@ -13,6 +13,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/core/contract.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/row_order.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/simulation.hpp>
 #include <tandem/schedule/time/timeline.hpp>
@@ -21,6 +22,18 @@ namespace tandem {
 
 namespace detail {
 
+template <class Table>
+constexpr bool reduces(Table const& table) {
+  for (int d = 0; d < devices_of(table); ++d) {
+    for (Action const& action : row_of(table, d)) {
+      if (action.kind == ActionKind::reduce_gradient) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 template <class Table, class Result>
 constexpr void simulate_into(Result& result, Table const& table, StageMapView const& map,
                              ActionCosts const& costs, int depth) {
@@ -28,8 +41,9 @@ constexpr void simulate_into(Result& result, Table const& table, StageMapView co
           "simulate(table, map, costs, depth): give a map with as many devices as the table has "
           "rows, in which every edge leads from a lower stage to a higher one, and a depth of 0 "
           "or more");
-  TailClocks tail{table, map};
-  Simulation{table, map, costs, depth, tail}.run(result);
+  bool const early =
+      map.copies == 1 || !reduces(table) || row_order(without_tail(table), map, {}).reduces_early;
+  Simulation{table, map, costs, depth, early}.run(result);
 }
 
 }  // namespace detail

@@ -9,13 +9,26 @@
 
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/table/action_table.hpp>
+#include <tandem/schedule/table/effects.hpp>
 #include <tandem/schedule/table/stage_edges.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
-#include <tandem/schedule/time/message_clocks.hpp>
-#include <tandem/schedule/time/tail_clocks.hpp>
+#include <tandem/schedule/time/clocks.hpp>
 #include <tandem/schedule/time/timeline.hpp>
 
 namespace tandem::detail {
+
+/// Whether sends and receives stand in the rows.
+template <class Table>
+constexpr bool has_messages(Table const& table) {
+  for (int d = 0; d < devices_of(table); ++d) {
+    for (Action const& action : row_of(table, d)) {
+      if (is_message(action.kind)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
 
 /// When something happened, if it has.
 struct Moment {
@@ -23,24 +36,29 @@ struct Moment {
   Ticks time = 0;
 };
 
-/// Each action is visited once and once for each wait; a device that waits is looked at again after
+/// Each effect is visited once and once for each wait; a device that waits is looked at again after
 /// each round of all devices.
-/// @tparam Tail  when sums and averages have come together: TailClocks, or PictureTail
-template <class Table, class Tail>
+template <class Table>
 class Simulation {
  public:
+  /// @param reduces_early  of row_order() of the table
   constexpr Simulation(Table const& table, StageMapView const& map, ActionCosts const& costs,
-                       int depth, Tail& tail)
+                       int depth, bool reduces_early, CollectiveCosts const& collectives = {})
       : table_{table},
         map_{map},
         costs_{costs},
+        lead_{collectives.lead},
+        has_messages_{has_messages(table)},
         length_{most_of_a_stage()},
         edges_{map},
+        effects_{table, map, reduces_early},
         cursor_{devices_of(table)},
-        messages_{table, map, edges_, costs.transfer, depth},
-        tail_{tail},
-        forward_{messages_.any() ? 0 : std::int64_t{map.stages} * length_},
-        gradient_{messages_.any() ? 0 : std::int64_t{map.stages} * length_} {}
+        messages_{effects_, map, costs.transfer, depth},
+        collectives_{effects_, map.devices, collectives},
+        forward_{has_messages_ ? 0 : std::int64_t{map.stages} * length_},
+        gradient_{has_messages_ ? 0 : std::int64_t{map.stages} * length_} {}
+  Simulation(Simulation const&) = delete;  // its parts refer to each other
+  Simulation& operator=(Simulation const&) = delete;
 
   template <class Result>
   constexpr void run(Result& result) {
@@ -60,6 +78,12 @@ class Simulation {
     summarise(result);
   }
 
+  [[nodiscard]] constexpr StepEffects const& effects() const { return effects_; }
+  /// When it ran, if the step has finished.
+  [[nodiscard]] constexpr Interval time_of(int collective) const {
+    return collectives_.time(collective);
+  }
+
  private:
   constexpr int longest_row() const {
     int longest = 1;
@@ -77,8 +101,8 @@ class Simulation {
       Scratch<int> count{map_.stages};
       most = 1;
       for (int d = 0; d < devices_of(table_); ++d) {
-        for (Action const& action : row_of(table_, d)) {
-          bool const counts = action.kind == ActionKind::forward && is_known(action, map_);
+        for (Action const& action : known_part(row_of(table_, d), map_)) {
+          bool const counts = action.kind == ActionKind::forward;
           most = counts ? std::max(most, ++count[action.stage]) : most;
         }
       }
@@ -89,31 +113,60 @@ class Simulation {
   // Whether the device could do anything.
   template <class Result>
   constexpr bool run_device(int device, Result& result) {
-    ActionSpan const row = row_of(table_, device);
+    Action const* const row = row_of(table_, device).data;
+    int const actions = effects_.actions(device);
+    Effect const* const effects = effects_.of(device);
     Cursor& cursor = cursor_[device];
     bool progress = false;
-    while (cursor.next < row.size && is_known(row[cursor.next], map_)) {
+    while (cursor.next < actions && wait(device, row[cursor.next], effects, cursor, progress)) {
       Action const& action = row[cursor.next];
-      if (is_message(action.kind) ? !messages_.move(action, cursor, progress)
-          : TailClocks::is_of_tail(action.kind)
-              ? !tail_.wait(device, action, cursor.clock, progress)
-              : !wait_for_passes(action, cursor.clock)) {
-        break;
-      }
-      Interval& time = result.action[device][cursor.next++];
+      Interval& time = result.action[device][cursor.next];
       time.begin = cursor.clock;
       time.end = cursor.clock += costs_.of(action);
-      note(device, action, time);
+      for (; effects[cursor.effect].place == cursor.next; ++cursor.effect) {
+        collectives_.come(device, effects[cursor.effect],
+                          time.end - (is_compute(action.kind) ? lead_ : 0));
+      }
+      note(action, time);
+      ++cursor.next;
       progress = true;
     }
     return progress;
   }
 
+  // Moves the clock to when the action can begin; @returns whether that is known.
+  constexpr bool wait(int device, Action const& action, Effect const* effects, Cursor& cursor,
+                      bool& progress) {
+    for (; effects[cursor.effect].place == cursor.next && !effects[cursor.effect].behind;
+         ++cursor.effect) {
+      Effect const& effect = effects[cursor.effect];
+      switch (effect.kind) {
+        case EffectKind::work:
+          if (!has_messages_ && is_compute(action.kind) && !wait_for_passes(action, cursor.clock)) {
+            return false;
+          }
+          break;
+        case EffectKind::begin:
+          collectives_.come(device, effect, cursor.clock);
+          progress = true;
+          break;
+        case EffectKind::await:
+          if (!collectives_.wait(effect, cursor.clock)) {
+            return false;
+          }
+          break;
+        default:
+          if (!messages_.move(effect, cursor, progress)) {
+            return false;
+          }
+          progress = true;
+      }
+    }
+    return true;
+  }
+
   // Of a table without messages: moves the clock to when the pass can begin, if that is known.
   constexpr bool wait_for_passes(Action const& action, Ticks& clock) const {
-    if (messages_.any()) {
-      return true;
-    }
     Moment begin{true, clock};
     int const s = action.stage;
     if (action.kind == ActionKind::forward) {
@@ -148,9 +201,8 @@ class Simulation {
     return std::int64_t{stage} * length_ + microbatch % length_;
   }
 
-  constexpr void note(int device, Action const& action, Interval const& time) {
-    tail_.note(device, action, time);
-    if (messages_.any()) {
+  constexpr void note(Action const& action, Interval const& time) {
+    if (has_messages_) {
       return;  // nobody asks
     }
     if (action.kind == ActionKind::forward) {
@@ -186,11 +238,14 @@ class Simulation {
   Table const& table_;
   StageMapView map_;
   ActionCosts costs_;
+  Ticks lead_;
+  bool has_messages_;  // else passes wait for passes
   int length_;
   StageEdges edges_;
+  StepEffects effects_;
   Scratch<Cursor> cursor_;
   MessageClocks messages_;
-  Tail& tail_;
+  CollectiveClocks collectives_;
   Scratch<Moment> forward_;   // end of the pass, (stage, microbatch modulo length_)
   Scratch<Moment> gradient_;  // as above, of the input gradient
 };

@@ -61,7 +61,7 @@ class QueuedRows {
   constexpr QueuedRows(Table const& table, StageMapView const& map, StepRules const& rules)
       : map_{map},
         rules_{rules},
-        effects_{table, map, rules, row_order(without_tail(table), map, rules).reduces_early},
+        effects_{table, map, row_order(without_tail(table), map, rules).reduces_early},
         most_{most()},
         work_{std::int64_t{most_} * map.devices},
         size_{map.devices} {
@@ -70,7 +70,7 @@ class QueuedRows {
     }
   }
 
-  [[nodiscard]] constexpr StepEffects<Table> const& effects() const { return effects_; }
+  [[nodiscard]] constexpr StepEffects const& effects() const { return effects_; }
   [[nodiscard]] constexpr int size(int d) const { return size_[d]; }
   constexpr QueuedWork& work(int d, int i) { return work_[std::int64_t{d} * most_ + i]; }
 
@@ -134,7 +134,7 @@ class QueuedRows {
 
   StageMapView map_;
   StepRules const& rules_;
-  StepEffects<Table> effects_;
+  StepEffects effects_;
   int most_;
   Scratch<QueuedWork> work_;
   Scratch<int> size_;

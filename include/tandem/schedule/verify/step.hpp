@@ -156,21 +156,6 @@ constexpr Verdict sums_alike(StageMapView const& map, StepRules const& rules) {
 
 namespace tandem {
 
-/// The table without the tails of its rows: passes and messages.
-template <int Devices, int Length>
-constexpr auto without_tail(ActionTable<Devices, Length> const& table) {
-  ActionTable<Devices, Length> rows;
-  for (int d = 0; d < Devices; ++d) {
-    for (Action const& action : row_of(table, d)) {
-      if (!is_tail(action.kind)) {
-        rows.add(d, action);
-      }
-    }
-  }
-  return rows;
-}
-TANDEM_ONCE ActionRows without_tail(ActionRows const& table);
-
 namespace detail {
 
 /// Where in a row with its tail the i-th action of those without it stands; the end behind the
@@ -211,7 +196,7 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
   }
   bool const reduces_early = row_order(passes, map, rules).reduces_early;
   for (int d = 0; d < map.devices && verdict; ++d) {
-    bool const early = begins_gradients_early(map, rules, reduces_early, d);
+    bool const early = begins_gradients_early(map, rules.keeps_two(), reduces_early, d);
     detail::TailOfRow row{row_of(table, d), map, rules, d, early};
     if (!row.knows_buckets()) {
       return {.flaw = Flaw::unsound_rules, .rank = d};
@@ -222,30 +207,9 @@ constexpr Verdict verify(Table const& table, StageMapView const& map, int microb
     verdict = detail::sums_alike(map, rules);
   }
   return verdict
-             ? detail::StepRun<Table>{table, map, rules, reduces_early, microbatches * rules.chunks,
-                                      depth}
+             ? detail::StepRun<Table>{table, map, reduces_early, microbatches, rules.chunks, depth}
                    .run()
              : verdict;
 }
 
 }  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE ActionRows without_tail(ActionRows const& table) {
-  ActionRows rows(table.size());
-  for (std::size_t d = 0; d < table.size(); ++d) {
-    for (Action const& action : table[d]) {
-      if (!is_tail(action.kind)) {
-        rows[d].push_back(action);
-      }
-    }
-  }
-  return rows;
-}
-
-}  // namespace tandem
-
-#endif

@@ -20,14 +20,14 @@ namespace tandem::detail {
 template <class Table>
 class StepRun {
  public:
-  constexpr StepRun(Table const& table, StageMapView const& map, StepRules const& rules,
-                    bool reduces_early, int microbatches, int depth)
+  constexpr StepRun(Table const& table, StageMapView const& map, bool reduces_early,
+                    int microbatches, int chunks, int depth)
       : table_{table},
         map_{map},
-        microbatches_{microbatches},
+        microbatches_{microbatches * chunks},
         depth_{depth},
-        effects_{table, map, rules, reduces_early},
-        channels_{map, microbatches, depth, rules.chunks},
+        effects_{table, map, reduces_early},
+        channels_{map, microbatches_, depth, chunks},
         device_{map.devices},
         came_{effects_.collectives()} {}
 
@@ -155,7 +155,7 @@ class StepRun {
   StageMapView map_;
   int microbatches_;
   int depth_;
-  StepEffects<Table> effects_;
+  StepEffects effects_;
   Channels channels_;
   Scratch<Place> device_;
   Scratch<int> came_;  // devices, to each collective
