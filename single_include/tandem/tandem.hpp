@@ -4452,6 +4452,10 @@ class StepEffects {
   [[nodiscard]] constexpr int members(int collective) const { return members_[collective]; }
   /// Whether one is a sum of losses or norms, of which each device has one.
   [[nodiscard]] static constexpr bool is_of_all(int collective) { return collective <= norms; }
+  /// Whether one is an average of weights.
+  [[nodiscard]] constexpr bool averages(int collective) const {
+    return !is_of_all(collective) && collective < 2 + map_.parts();
+  }
 
  private:
   // Collectives: losses, norms, the average of each part, then the buckets of each part; of two
