@@ -51474,8 +51474,8 @@ namespace tandem {
 
 namespace detail {
 
-/// A device's row: @p ahead forwards, then I, W once more than @p deferred wait, and F in turn; the
-/// weight gradients that are left stand at the end.
+/// A device's row: @p ahead forwards, then I, W once more than @p deferred wait or no forward is
+/// left, and F in turn; the weight gradients that are left stand at the end.
 template <class Sink>
 constexpr void generate_zero_bubble(int device, int ahead, int deferred, int microbatches,
                                     Sink& sink) {
@@ -51486,7 +51486,7 @@ constexpr void generate_zero_bubble(int device, int ahead, int deferred, int mic
   }
   for (int i = 0; i < microbatches; ++i) {
     sink(device, pass(ActionKind::input_gradient, device, i));
-    if (i + 1 - retired > deferred) {
+    if (i + 1 - retired > deferred || warm_up + i >= microbatches) {
       sink(device, pass(ActionKind::weight_gradient, device, retired++));
     }
     if (warm_up + i < microbatches) {
@@ -51500,8 +51500,8 @@ constexpr void generate_zero_bubble(int device, int ahead, int deferred, int mic
 
 }  // namespace detail
 
-/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
-/// weight gradients that are left stand at the end.
+/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred or no forward is left,
+/// and F in turn; the weight gradients that are left stand at the end.
 ///
 /// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
 /// live on each device, and on the last ones most of them wait for W alone.
@@ -51528,14 +51528,15 @@ struct ZeroBubbleH1 : detail::ChainOrder {
 
 namespace tandem {
 
-/// Device r: min(2 (p - r) - 1, m) forwards, then I, W once more than 2 r are deferred, and F in
-/// turn; the weight gradients that are left stand at the end.
+/// Device r: min(2 (p - r) - 1, m) forwards, then I, W once more than 2 r are deferred or no
+/// forward is left, and F in turn; the weight gradients that are left stand at the end.
 ///
 /// Idle for (p - 1) max(F, F + I - 2 W) in a step of m >= 2 p - 1, of that between its passes for
-/// (p - 1 - r) max(0, F + I - 2 W): never if F = I = W. The rest is before its first pass and
-/// behind its last one, since a step has its sums and updates behind all passes: the norm of the
-/// gradients is known before any update, unless it is PostValidated<ZeroBubbleH2>. At most min(m, 2
-/// p - 1) microbatches are live on each device, twice as many as in H1.
+/// (p - 1 - r) max(0, F + I - 2 W): never if F = I = W. In a step of fewer microbatches it is idle
+/// for max(p - 1, 2 p - 1 - m) F if F = I = W, which no order makes less. The rest is before its
+/// first pass and behind its last one, since a step has its sums and updates behind all passes: the
+/// norm of the gradients is known before any update, unless it is PostValidated<ZeroBubbleH2>. At
+/// most min(m, 2 p - 1) microbatches are live on each device, twice as many as in H1.
 /// Source: Qi et al., arXiv:2401.10241 (H2)
 struct ZeroBubbleH2 : detail::ChainOrder {
   static constexpr char const* name = "zero_bubble_h2";

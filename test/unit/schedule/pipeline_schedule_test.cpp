@@ -202,6 +202,19 @@ TEST_CASE("idle times are those of the papers") {
   }
 }
 
+// The last device has 3 m passes behind p - 1 forwards of the first microbatch; the first one has
+// 2 m of them behind that microbatch's 2 p - 1 first ones. No table takes less.
+TEST_CASE("ZeroBubbleH2 takes the least time, as its authors' program does") {
+  for (int p = 1; p <= 16; ++p) {
+    for (int m = 1; m <= 32; ++m) {
+      CAPTURE(p);
+      CAPTURE(m);
+      CHECK(steps("zero_bubble_h2", p, m, 1, 1, 1, 1) ==
+            std::max(3 * m + p - 1, 2 * m + 2 * p - 1));
+    }
+  }
+}
+
 TEST_CASE("ZeroBubbleH2: idle at the ends only, if there are as many microbatches as fill it") {
   for (int p = 1; p <= 9; ++p) {
     for (int m = 2 * p - 1; m <= 4 * p; ++m) {

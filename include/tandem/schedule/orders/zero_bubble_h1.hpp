@@ -13,8 +13,8 @@ namespace tandem {
 
 namespace detail {
 
-/// A device's row: @p ahead forwards, then I, W once more than @p deferred wait, and F in turn; the
-/// weight gradients that are left stand at the end.
+/// A device's row: @p ahead forwards, then I, W once more than @p deferred wait or no forward is
+/// left, and F in turn; the weight gradients that are left stand at the end.
 template <class Sink>
 constexpr void generate_zero_bubble(int device, int ahead, int deferred, int microbatches,
                                     Sink& sink) {
@@ -25,7 +25,7 @@ constexpr void generate_zero_bubble(int device, int ahead, int deferred, int mic
   }
   for (int i = 0; i < microbatches; ++i) {
     sink(device, pass(ActionKind::input_gradient, device, i));
-    if (i + 1 - retired > deferred) {
+    if (i + 1 - retired > deferred || warm_up + i >= microbatches) {
       sink(device, pass(ActionKind::weight_gradient, device, retired++));
     }
     if (warm_up + i < microbatches) {
@@ -39,8 +39,8 @@ constexpr void generate_zero_bubble(int device, int ahead, int deferred, int mic
 
 }  // namespace detail
 
-/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred, and F in turn; the
-/// weight gradients that are left stand at the end.
+/// Device r: min(p - r, m) forwards, then I, W once more than r are deferred or no forward is left,
+/// and F in turn; the weight gradients that are left stand at the end.
 ///
 /// Idle for (p - 1)(F + I - W), a third of 1F1B if F = I = W. At most min(m, p) microbatches are
 /// live on each device, and on the last ones most of them wait for W alone.
