@@ -1,7 +1,6 @@
 // Draws every strategy of the library: who holds what, and what it does when.
-//   strategy_drawings FOLDER           writes FOLDER/<name>.svg
-//   strategy_drawings --check FOLDER   says which of them are not what would be written
-// It makes the pictures of the strategies' pages.
+//   strategy_drawings DOCS           writes DOCS/drawings/<name>.svg and DOCS/what_goes_together.md
+//   strategy_drawings --check DOCS   says which of them are not what would be written
 
 #include <cstdio>
 #include <fstream>
@@ -14,30 +13,33 @@
 
 using tandem::drawings::Picture;
 
+struct File {
+  std::string path;
+  std::string text;
+};
+
 std::string read(std::string const& path) {
   std::ifstream file{path, std::ios::binary};
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
-int check(std::vector<Picture> const& pictures, std::string const& folder) {
+int check(std::vector<File> const& files) {
   int stale = 0;
-  for (Picture const& picture : pictures) {
-    std::string const path = folder + "/" + picture.name + ".svg";
-    if (read(path) != picture.svg) {
-      std::printf("%s is not what the library draws; build the target draw_strategies\n",
-                  path.c_str());
+  for (File const& file : files) {
+    if (read(file.path) != file.text) {
+      std::printf("%s is not what the library says; build the target draw_strategies\n",
+                  file.path.c_str());
       ++stale;
     }
   }
   return stale > 0 ? 1 : 0;
 }
 
-void write(std::vector<Picture> const& pictures, std::string const& folder) {
-  for (Picture const& picture : pictures) {
-    std::string const path = folder + "/" + picture.name + ".svg";
-    std::ofstream file{path, std::ios::binary};
-    if (!(file << picture.svg << std::flush)) {
-      throw std::runtime_error{"cannot write '" + path + "'; give a folder that may be written to"};
+void write(std::vector<File> const& files) {
+  for (File const& file : files) {
+    std::ofstream stream{file.path, std::ios::binary};
+    if (!(stream << file.text << std::flush)) {
+      throw std::runtime_error{"cannot write '" + file.path + "'; give the folder of the docs"};
     }
   }
 }
@@ -46,18 +48,22 @@ int main(int argc, char** argv) try {
   std::vector<std::string> const words(argv + 1, argv + argc);
   bool const checks = words.size() == 2 && words[0] == "--check";
   if (words.size() != 1 && !checks) {
-    throw std::runtime_error{"give a folder, or --check and a folder"};
+    throw std::runtime_error{"give the folder of the docs, or --check and that folder"};
   }
-  std::vector<Picture> pictures;
+  std::string const& docs = words.back();
+  std::vector<File> files{
+      {docs + "/what_goes_together.md", tandem::drawings::goes_together_page()}};
   for (auto const& some :
        {tandem::drawings::synchronous_pictures(), tandem::drawings::cross_model_pictures(),
         tandem::drawings::asynchronous_pictures()}) {
-    pictures.insert(pictures.end(), some.begin(), some.end());
+    for (Picture const& picture : some) {
+      files.push_back({docs + "/drawings/" + picture.name + ".svg", picture.svg});
+    }
   }
   if (checks) {
-    return check(pictures, words[1]);
+    return check(files);
   }
-  write(pictures, words[0]);
+  write(files);
 } catch (std::exception const& error) {
   std::fprintf(stderr, "strategy_drawings: %s\n", error.what());
   return 1;

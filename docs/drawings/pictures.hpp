@@ -26,6 +26,9 @@ std::vector<Picture> synchronous_pictures();
 std::vector<Picture> cross_model_pictures();
 std::vector<Picture> asynchronous_pictures();
 
+/// The text of docs/what_goes_together.md.
+std::string goes_together_page();
+
 /// What is cut: a layer a device.
 struct FourLayers : Network<Image<1, 2, 2>, Sequential<Flatten, Linear<4>, Linear<4>, Linear<2>>> {
 };
