@@ -5116,26 +5116,216 @@ static_assert(sizeof(Float16) == 2);
 
 }  // namespace tandem
 
-namespace tandem {
+// ---- tandem/strategy/argument_rules.hpp
 
-// In these types the sentence stands last: clang drops the members behind one that fails.
+/// @file
+/// The sentences for arguments of strategies that are at fault, each once: the compiler says them
+/// where the strategy is a type, read_strategy() where it is a text. rules.hpp has those for what
+/// does not go together in a program.
+
+namespace tandem {
 
 namespace detail {
 
-template <int Count>
-struct MicrobatchesIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
+#define TANDEM_ARGUMENT_RULES(RULE)                                                                \
+  RULE(microbatches, "Microbatches<Count>: give a positive number")                                \
+  RULE(weights,                                                                                    \
+       "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0, whose sum is an int")  \
+  RULE(leaves, "Reproducible<Leaves>: give 0 (one a microbatch) or more")                          \
+  RULE(slices, "Slices<Count>: give a number from 1 to 1024")                                      \
+  RULE(buckets, "BucketBytes<First, Rest>: give positive numbers")                                 \
+  RULE(wire, "Wire<E>: E must be BFloat16 or Float16")                                             \
+  RULE(checkpoint,                                                                                 \
+       "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, for "   \
+       "whole stages")                                                                             \
+  RULE(every, "Every<Count>: give a positive number of top-level layers")                          \
+  RULE(split, "Split<Count>: give a positive number of top-level layers")                          \
+  RULE(auto_parts, "Auto<Parts>: give a positive number of parts")                                 \
+  RULE(time_chunks, "Chunks<K>: give a positive number of chunks of time")                         \
+  RULE(single_options,                                                                             \
+       "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, BucketBytes "  \
+       "and Slices")                                                                               \
+  RULE(single_weights,                                                                             \
+       "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "      \
+       "weights")                                                                                  \
+  RULE(replicas,                                                                                   \
+       "DataParallel<N>: N must be from 1 to 1048576, as all of one Hybrid together, or left "     \
+       "out, for as many as the program is started with")                                          \
+  RULE(replicas_options,                                                                           \
+       "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, Wire, "     \
+       "BucketBytes, ShardedState, ShardedGradients, ShardedParameters and Slices")                \
+  RULE(replicas_exact,                                                                             \
+       "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with the "  \
+       "number of devices; leave one of the two out")                                              \
+  RULE(world_weights,                                                                              \
+       "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write their "       \
+       "number, DataParallel<N, Weighted<...>>")                                                   \
+  RULE(schedule,                                                                                   \
+       "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "             \
+       "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera, DualPipe or "    \
+       "PostValidated<one of these>, or an asynchronous one such as PipeDream")                    \
+  RULE(count,                                                                                      \
+       "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a replica; give "   \
+       "1 or more")                                                                                \
+  RULE(count_twice,                                                                                \
+       "Pipeline<Schedule, Count, ...>: Count is the number of microbatches already; leave "       \
+       "Microbatches out")                                                                         \
+  RULE(turning_parts,                                                                              \
+       "Pipeline<Schedule, Count, ...>: the parts of the model go down the devices and back up, "  \
+       "two a device; give an even number of Splits, or Auto of one")                              \
+  RULE(interleaved_parts,                                                                          \
+       "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple of v; "    \
+       "give v Splits a device")                                                                   \
+  RULE(order,                                                                                      \
+       "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "          \
+       "microbatches; see its fits()")                                                             \
+  RULE(late_count,                                                                                 \
+       "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; give "    \
+       "Count 1, or take PipeDream2BW")                                                            \
+  RULE(runs,                                                                                       \
+       "Pipeline<Schedule, Count, ...>: the devices would wait for each other forever, or leave "  \
+       "passes out; Cut<Net>::verdict says where")                                                 \
+  RULE(runs_in_chunks,                                                                             \
+       "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule a device takes a "             \
+       "microbatch's message before it sends others' on, which its chunks cannot, so that they "   \
+       "would wait forever; take one of the library's schedules, or leave Chunks out")             \
+  RULE(late_chunks,                                                                                \
+       "Pipeline<asynchronous schedule, Count, Chunks<K>, ...>: a chunk would go on from states "  \
+       "that other weights have made; leave Chunks out, or take a synchronous schedule, such as "  \
+       "OneFOneB")                                                                                 \
+  RULE(chunks_checkpoint,                                                                          \
+       "Pipeline<Schedule, Count, Chunks<K>, ..., Checkpoint<...>>: what a chunk has begun with "  \
+       "is gone when it is computed again; leave one of both out")                                 \
+  RULE(chunks_leaves,                                                                              \
+       "Pipeline<Schedule, Count, Chunks<K>, ..., Reproducible<>>: gradients are added chunk by "  \
+       "chunk, so that their bits depend on K; leave one of both out")                             \
+  RULE(split_backward,                                                                             \
+       "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "  \
+       "activations for longer than they are computed again; leave Checkpoint out, or take "       \
+       "OneFOneB")                                                                                 \
+  RULE(late_leaves,                                                                                \
+       "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by as many "  \
+       "steps as there are devices, so other devices give other bits; leave Reproducible out")     \
+  RULE(late_checkpoint,                                                                            \
+       "Pipeline<Schedule, 1, ..., Checkpoint<...>>: FeaturesReplay and PipelinedModel compute "   \
+       "passes again already, and WeightPrediction's weights are gone by then; leave Checkpoint "  \
+       "out")                                                                                      \
+  RULE(late_parts,                                                                                 \
+       "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that versions "   \
+       "of weights can be counted")                                                                \
+  RULE(averaging,                                                                                  \
+       "CrossModelParallel<Rule, How, Options...>: say first how the two models are kept "         \
+       "together: AverageGradients, AverageWeights<p>, AverageWeightsAndState<p> or "              \
+       "Overlapped<...>")                                                                          \
+  RULE(cross_count,                                                                                \
+       "CrossPipeline<Count, Rule, ...>: Count is the number of microbatches of both models; "     \
+       "give an even number, 2 or more")                                                           \
+  RULE(cross_microbatches,                                                                         \
+       "CrossModelParallel<Rule, ...>: it has one microbatch a model; for more write "             \
+       "CrossPipeline<Count, Rule, ...>, and leave Microbatches out")                              \
+  RULE(cross_leaves,                                                                               \
+       "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "         \
+       "gradients are never added, so there is nothing to make reproducible; leave Reproducible "  \
+       "out, or average gradients")                                                                \
+  RULE(tensor,                                                                                     \
+       "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; for "     \
+       "one write SingleDevice<>")                                                                 \
+  RULE(tensor_options,                                                                             \
+       "TensorParallel<N, Options...>: options are Microbatches, Reproducible, Checkpoint, "       \
+       "Slices, SplitOutputs, SplitInputs, KeepWhole and SequenceRows")                            \
+  RULE(tiles,                                                                                      \
+       "SpatialParallel<H, W>: rows and columns of tiles, one of them for each device, must be "   \
+       "positive, and from 2 to 1024 in all; for one write SingleDevice<>")                        \
+  RULE(tiles_leaves,                                                                               \
+       "SpatialParallel<H, W, Reproducible<>>: sums over an image's pixels are cut in H W, so "    \
+       "that the bits depend on these; leave Reproducible out (two runs have the same bits)")      \
+  RULE(tiles_options,                                                                              \
+       "SpatialParallel<H, W, Options...>: options are Microbatches and Checkpoint, and none in "  \
+       "a Hybrid behind a model")                                                                  \
+  RULE(hybrid_of_two,                                                                              \
+       "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "                \
+       "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>")                               \
+  RULE(hybrid_outer,                                                                               \
+       "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "         \
+       "outside, and the model that is cut inside, behind it at most a TensorParallel<N> without " \
+       "options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one model")            \
+  RULE(hybrid_of_replicas,                                                                         \
+       "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for replicas of "   \
+       "a whole model write DataParallel alone")                                                   \
+  RULE(hybrid_inner,                                                                               \
+       "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "              \
+       "ModelParallel, Pipeline, TensorParallel or SpatialParallel")                               \
+  RULE(hybrid_microbatches,                                                                        \
+       "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the model "      \
+       "inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count")                    \
+  RULE(hybrid_weights,                                                                             \
+       "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the model "    \
+       "(ArgumentIs names the replicas and the weights)")                                          \
+  RULE(hybrid_exact,                                                                               \
+       "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way changes the "  \
+       "bits with the number of devices; leave one of the two out")                                \
+  RULE(hybrid_leaves,                                                                              \
+       "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule keeps "  \
+       "two models, whose gradients are never added; leave Reproducible out, or average "          \
+       "gradients")                                                                                \
+  RULE(hybrid_worlds,                                                                              \
+       "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "            \
+       "DataParallel<> are all that the program is started with; leave the other out")
+
+enum class Argument {
+#define TANDEM_RULE(name, sentence) name,
+  TANDEM_ARGUMENT_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
+      none
 };
 
+/// @param argument  not `none`
+constexpr char const* sentence_of(Argument argument) {
+  constexpr char const* sentences[] = {
+#define TANDEM_RULE(name, sentence) sentence,
+      TANDEM_ARGUMENT_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
+  };
+  return sentences[static_cast<int>(argument)];
+}
+
+/// A sentence of the list, or one that only texts need.
+struct Sentence {
+  char const* text;
+
+  constexpr Sentence(char const* own) : text{own} {}                      // NOLINT
+  constexpr Sentence(Argument argument) : text{sentence_of(argument)} {}  // NOLINT
+};
+
+/// The argument's sentence, where @p Sound does not hold; the compiler prints @p Told.
+template <Argument Which, bool Sound, auto... Told>
+struct ArgumentIs {
+  static constexpr bool value = true;
+};
+template <Argument Which, auto... Told>
+struct ArgumentIs<Which, false, Told...> {
+  static constexpr bool value = true;
+#define TANDEM_RULE(name, sentence) static_assert(Which != Argument::name, sentence);
+  TANDEM_ARGUMENT_RULES(TANDEM_RULE)
+#undef TANDEM_RULE
+};
+
+#undef TANDEM_ARGUMENT_RULES
+
 }  // namespace detail
+
+}  // namespace tandem
+
+namespace tandem {
+
+// In these types the sentence stands last: clang drops the members behind one that fails.
 
 /// Each replica takes its shard of the batch in Count parts, one after another (gradient
 /// accumulation). The microbatch is the unit of batch-norm statistics.
 template <int Count>
 struct Microbatches {
   static constexpr int microbatches = Count >= 1 ? Count : 1;
-  static_assert(detail::MicrobatchesIsSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::microbatches, (Count >= 1), Count>::value);
 };
 
 /// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
@@ -5143,9 +5333,9 @@ template <int... Weights>
 struct Weighted {
   static constexpr int count = sizeof...(Weights);
   static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
-  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
-                    (0 + ... + Weights) > 0,
-                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+  static_assert(detail::ArgumentIs<detail::Argument::weights,
+                                   (sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 &&
+                                    ((Weights >= 0) && ...) && (0 + ... + Weights) > 0)>::value);
 };
 
 /// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
@@ -5154,7 +5344,7 @@ struct Weighted {
 template <int Leaves = 0>
 struct Reproducible {
   static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
-  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+  static_assert(detail::ArgumentIs<detail::Argument::leaves, (Leaves >= 0), Leaves>::value);
 };
 
 /// Each pair of Linears is computed in Count slices, as under TensorParallel<Count> (see there), on
@@ -5164,7 +5354,7 @@ struct Reproducible {
 template <int Count>
 struct Slices {
   static constexpr int slices = Count >= 1 && Count <= 1024 ? Count : 1;
-  static_assert(Count >= 1 && Count <= 1024, "Slices<Count>: give a number from 1 to 1024");
+  static_assert(detail::ArgumentIs<detail::Argument::slices, slices == Count, Count>::value);
 };
 
 /// Sizes of the gradient buckets: the first small, so that reduction begins early.
@@ -5172,7 +5362,8 @@ template <std::int64_t First, std::int64_t Rest>
 struct BucketBytes {
   static constexpr std::int64_t first_bucket = First;
   static constexpr std::int64_t bucket = Rest;
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+  static_assert(
+      detail::ArgumentIs<detail::Argument::buckets, (First >= 1 && Rest >= 1), First, Rest>::value);
 };
 
 /// Gradients as they are sent: exact, or rounded to 16 bits.
@@ -5186,8 +5377,7 @@ struct Wire {
   static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
                                      : std::same_as<E, Float16> ? WireFormat::float16
                                                                 : WireFormat::exact;
-  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
-                "Wire<E>: E must be BFloat16 or Float16");
+  static_assert(detail::ArgumentIs<detail::Argument::wire, wire != WireFormat::exact>::value);
 };
 
 /// Each replica has the optimizer's states of its own part of the parameters alone, 1/N of them,
@@ -5221,23 +5411,13 @@ struct ShardedParameters : ShardedGradients {
   static constexpr bool shards_parameters = true;
 };
 
-namespace detail {
-
-template <int Count>
-struct TimeChunksAreSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Chunks<K>: give a positive number of chunks of time");
-};
-
-}  // namespace detail
-
 /// Pipeline<Schedule, Count, Chunks<K>, Split<a>, Split<b>, …>: the rows of each sequence come in K
 /// chunks of time, one after another. A device hands a chunk on when it has it, and goes on with
 /// the next: a wave through the devices, with the batch whole.
 template <int Count>
 struct Chunks {
   static constexpr int time_chunks = Count >= 1 ? Count : 1;
-  static_assert(detail::TimeChunksAreSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::time_chunks, (Count >= 1), Count>::value);
 };
 
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the
@@ -48355,9 +48535,8 @@ template <class... Options>
 struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::are_batching_options<Options...>,
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, "
-                "BucketBytes and Slices");
+  static_assert(detail::ArgumentIs<detail::Argument::single_options,
+                                   detail::are_batching_options<Options...>>::value);
 };
 
 template <class... Options>
@@ -48367,10 +48546,9 @@ struct SingleDevice<Options...>
   static constexpr int ranks = 1;
   static constexpr Batching batching = detail::gather_batching<1, Options...>();
   static_assert(
-      batching.shards == 0 ||
-          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
-      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-      "weights");
+      detail::ArgumentIs<detail::Argument::single_weights,
+                         batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
+                         batching.microbatches, batching.shards>::value);
   static_assert(detail::leaves_fit(batching),
                 "Reproducible<Leaves>: the leaves must be a power of two that divides the "
                 "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
@@ -48387,17 +48565,7 @@ struct DataParallelOptionsStandAlone {
   static_assert(LeavesFit,
                 "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of "
                 "two that divides its microbatches; write Reproducible<N> for one leaf a replica");
-  static_assert(!IsReproducible || !Rounds,
-                "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits "
-                "with the number of devices; leave one of the two out");
-};
-
-template <int Shards>
-struct WorldIsUnweighted {
-  static constexpr bool value = true;
-  static_assert(Shards == 0,
-                "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write "
-                "their number, DataParallel<N, Weighted<...>>");
+  static_assert(ArgumentIs<Argument::replicas_exact, !(IsReproducible && Rounds)>::value);
 };
 
 template <int N, class... Options>
@@ -48426,7 +48594,7 @@ struct WorldOptionsAreSound {
   static constexpr Batching batching =
       gather_batching<1, Options...>(microbatches_of_world<Options...>());
   static constexpr Batching checked() { return batching; }
-  static_assert(WorldIsUnweighted<batching.shards>::value);
+  static_assert(ArgumentIs<Argument::world_weights, batching.shards == 0>::value);
   static_assert(DataParallelOptionsStandAlone<0, 1, true, batching.reproducible,
                                               batching.wire != WireFormat::exact>::value);
 };
@@ -48473,13 +48641,10 @@ template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert((N >= 1 && N <= detail::most_replicas) || N == by_world,
-                "DataParallel<N>: N must be from 1 to 1048576, or left out, for as many as the "
-                "program is started with");
-  static_assert(detail::are_batching_options<Options...>,
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire, BucketBytes, ShardedState, ShardedGradients, "
-                "ShardedParameters and Slices");
+  static constexpr bool counts = (N >= 1 && N <= detail::most_replicas) || N == by_world;
+  static_assert(detail::ArgumentIs<detail::Argument::replicas, counts, N>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::replicas_options,
+                                   detail::are_batching_options<Options...>>::value);
 };
 
 template <int N, class... Options>
@@ -49428,35 +49593,14 @@ constexpr TopCounts<Parts> balanced_tops(Graph<Size> const& graph) {
 
 namespace tandem {
 
-namespace detail {
-
-template <int Count>
-struct SplitIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Split<Count>: give a positive number of top-level layers");
-};
-template <int Count>
-struct EveryIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Every<Count>: give a positive number of top-level layers");
-};
-
-}  // namespace detail
-
 /// The next Count top-level layers of the network.
 template <int Count>
 struct Split {
   static constexpr int tops = Count;
-  static_assert(detail::SplitIsSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::split, (Count >= 1), Count>::value);
 };
 
 namespace detail {
-
-template <int Parts>
-struct AutoIsSound {
-  static constexpr bool value = true;
-  static_assert(Parts >= 1, "Auto<Parts>: give a positive number of parts");
-};
 
 // What a network must be for the parts: both numbers are printed.
 template <class Net, int Parts, int TopLevelLayers>
@@ -49484,7 +49628,7 @@ struct Auto {
       return Partition<graph<Net>.nodes>{.parts = parts};
     }
   }
-  static_assert(detail::AutoIsSound<Parts>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::auto_parts, (Parts >= 1), Parts>::value);
 };
 
 /// Runs of @p Count top-level layers of a stage are computed again in the backward pass: only what
@@ -49492,7 +49636,7 @@ struct Auto {
 template <int Count>
 struct Every {
   static constexpr int every = Count;
-  static_assert(detail::EveryIsSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::every, (Count >= 1), Count>::value);
 };
 
 /// Only what enters a stage is kept, and all of it is computed again.
@@ -49507,15 +49651,6 @@ concept CheckpointWhat = requires {
   { What::every } -> std::convertible_to<int>;
 };
 
-template <class What>
-struct CheckpointIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      CheckpointWhat<What>,
-      "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
-      "for whole stages");
-};
-
 }  // namespace detail
 
 /// Activations are computed again in the backward pass instead of being kept: memory for time, one
@@ -49524,7 +49659,8 @@ struct CheckpointIsSound {
 template <class What>
 struct Checkpoint {
   static constexpr CheckpointRule rule{};
-  static_assert(detail::CheckpointIsSound<What>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::checkpoint, detail::CheckpointWhat<What>>::value);
 };
 
 template <detail::CheckpointWhat What>
@@ -49818,18 +49954,6 @@ concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
 template <int N, class... Options>
 concept DealsOutParts = DealsOut<N, Options...> &&(DealingOption<Options>&&...);
 
-template <int N, bool AllFit>
-struct TensorParallelIsSound {
-  static constexpr bool value = true;
-  static_assert(N >= 2 && N <= most_slices,
-                "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
-                "for one write SingleDevice<>");
-  static_assert(
-      AllFit,
-      "TensorParallel<N, Options...>: options are Microbatches, Reproducible, Checkpoint, "
-      "Slices, SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
-};
-
 }  // namespace detail
 
 /// Each device computes all samples, with its slice of each pair of Linears or Conv2ds: the first's
@@ -49866,7 +49990,10 @@ template <int N, class... Options>
 struct TensorParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::TensorParallelIsSound<N, (detail::TensorOption<Options> && ...)>::value);
+  static constexpr bool counts = N >= 2 && N <= detail::most_slices;
+  static_assert(detail::ArgumentIs<detail::Argument::tensor, counts, N>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::tensor_options,
+                                   (detail::TensorOption<Options> && ...)>::value);
 };
 
 template <int N, class... Options>
@@ -49925,20 +50052,6 @@ constexpr Extent2d tiles_of() {
   }
 }
 
-template <int H, int W, bool AnyReproducible, bool AllFit>
-struct SpatialParallelIsSound {
-  static constexpr bool value = true;
-  static_assert(DealsTiles<H, W>,
-                "SpatialParallel<H, W>: rows and columns of tiles, one of them for each device, "
-                "must be positive, and from 2 to 1024 in all; for one write SingleDevice<>");
-  static_assert(!AnyReproducible,
-                "SpatialParallel<H, W, Reproducible<>>: sums over an image's pixels are cut in H "
-                "W, so that the bits depend on these; leave Reproducible out (two runs have the "
-                "same bits)");
-  static_assert(AnyReproducible || AllFit,
-                "SpatialParallel<H, W, Options...>: options are Microbatches and Checkpoint");
-};
-
 }  // namespace detail
 
 /// Each device computes its tile of every image of all samples, H rows of W tiles; convolutions and
@@ -49967,8 +50080,11 @@ template <int H, int W, class... Options>
 struct SpatialParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::SpatialParallelIsSound<H, W, (requires { Options::leaves; } || ...),
-                                               (detail::TileOption<Options> && ...)>::value);
+  static constexpr bool repeats = (requires { Options::leaves; } || ...);
+  static constexpr bool fit = repeats || (detail::TileOption<Options> && ...);
+  static_assert(detail::ArgumentIs<detail::Argument::tiles, detail::DealsTiles<H, W>, H, W>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::tiles_leaves, !repeats>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::tiles_options, fit>::value);
 };
 
 template <int H, int W, class... Options>
@@ -50036,35 +50152,17 @@ struct Outer<DataParallel<N, Options...>> {
   static constexpr bool sound = counts_replicas(N) && (BatchingOption<Options> && ...);
 };
 
-template <class... Parts>
-struct HybridIsNested {
-  static constexpr bool value = true;
-  static_assert(sizeof...(Parts) >= 2,
-                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
-                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
-};
-
 template <class Part, bool Last>
 struct HybridPart {
   static constexpr bool value = true;
-  static_assert(Last || Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one "
-                "model");
-  static_assert(!Last || !Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
-                "replicas of a whole model write DataParallel alone");
-  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
-                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel, Pipeline, TensorParallel or SpatialParallel");
-  static_assert(!Last || !TrainsAsynchronously<Part>,
-                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
-                "wait for each other at every update; take a synchronous schedule inside, or the "
-                "asynchronous pipeline alone");
-  static_assert(Last || !Outer<Part>::counts,
-                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
-                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+  static constexpr bool replicates = Outer<Part>::is;
+  static constexpr bool waits = Last && TrainsAsynchronously<Part>;
+  static_assert(ArgumentIs<Argument::hybrid_outer, (Last || replicates)>::value);
+  static_assert(ArgumentIs<Argument::hybrid_of_replicas, (!Last || !replicates)>::value);
+  static_assert(
+      ArgumentIs<Argument::hybrid_inner, (!Last || replicates || CutsModel<Part>)>::value);
+  static_assert(RuleHolds<(waits ? Rule::replicas_asynchronous : Rule::none), Part, 0, 0>::value);
+  static_assert(ArgumentIs<Argument::hybrid_microbatches, (Last || !Outer<Part>::counts)>::value);
 };
 
 /// A DataParallel whose own arguments are at fault has its own sentence.
@@ -50094,33 +50192,13 @@ struct PartsAreNested<true, First, Rest...> {
   static_assert(PartsAreNested < goes && !last, Rest... > ::value);
 };
 
-template <class First, class Second, class... Rest>
-struct HybridIsNested<First, Second, Rest...> {
-  static constexpr bool value = true;
-  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
-};
-
-template <int Replicas, int Weights>
-struct WeighsEachReplica {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Replicas,
-                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
-                "model (WeighsEachReplica names the replicas and the weights)");
-};
-
-template <bool Rounds, bool Reproducible>
-struct HybridIsExact {
-  static constexpr bool value = true;
-  static_assert(!Rounds || !Reproducible,
-                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
-                "changes the bits with the number of devices; leave one of the two out");
-};
-
+/// @p Weights of @p Replicas
 template <int Replicas, int Weights, bool Rounds, bool Reproducible>
 struct HybridIsSound {
   static constexpr Batching checked(Batching const& batching) { return batching; }
-  static_assert(WeighsEachReplica<Replicas, Weights>::value);
-  static_assert(HybridIsExact<Rounds, Reproducible>::value);
+  static constexpr bool weighs_each = Weights == 0 || Weights == Replicas;
+  static_assert(ArgumentIs<Argument::hybrid_weights, weighs_each, Replicas, Weights>::value);
+  static_assert(ArgumentIs<Argument::hybrid_exact, !(Rounds && Reproducible)>::value);
 };
 
 /// If a DataParallel around others, or the one inside it, takes as many replicas as the program is
@@ -50128,25 +50206,11 @@ struct HybridIsSound {
 template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
 struct ReplicasAreTold {
   static constexpr bool value = true;
-  static_assert(!InnerIsWorlds && !(IsWorlds && HasInnerReplicas),
-                "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
-                "DataParallel<> are all that the program is started with; leave the other out");
-  static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
+  static constexpr bool one = !InnerIsWorlds && !(IsWorlds && HasInnerReplicas);
+  static_assert(ArgumentIs<Argument::hybrid_worlds, one>::value);
+  static_assert(
+      ArgumentIs<Argument::world_weights, (InnerIsWorlds || !(IsWorlds && IsWeighted))>::value);
 };
-
-/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
-template <bool KeepsTwo, bool IsReproducible>
-struct TwoModelsAreSound {
-  static constexpr bool value = true;
-  static_assert(!KeepsTwo || !IsReproducible,
-                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
-                "keeps two models, whose gradients are never added; leave Reproducible out, or "
-                "average gradients");
-};
-
-}  // namespace detail
-
-namespace detail {
 
 /// What a strategy around a model says of its two models, if it has two.
 template <class Inner>
@@ -50189,7 +50253,9 @@ inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
 /// Source: Pal et al. 2019. The primary template is the error path.
 template <class... Parts>
 struct Hybrid : detail::NoModel {
-  static_assert(detail::HybridIsNested<Parts...>::value);
+  static constexpr bool nests = sizeof...(Parts) >= 2;
+  static_assert(detail::ArgumentIs<detail::Argument::hybrid_of_two, nests>::value);
+  static_assert(detail::PartsAreNested<nests, Parts...>::value);
 };
 
 namespace detail {
@@ -50226,8 +50292,9 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   static_assert(detail::ReplicasAreTold<any_replicas, detail::takes_any_replicas<Inner>,
                                         (Inner::template batching_for<1>.replicas > 1),
                                         (batching_for<1>.shards > 0)>::value);
-  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
-                                          batching_for<1>.reproducible>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::hybrid_leaves, !(detail::keeps_two_models<Inner> &&
+                                                            batching_for<1>.reproducible)>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;
@@ -51813,16 +51880,9 @@ struct ChunksAreTaken {
   static constexpr bool value = true;
   static constexpr bool recomputes = (IsCheckpoint<Arguments> || ...);
   static constexpr bool repeats = gather_batching<1, Arguments...>().reproducible;
-  static_assert(!AsynchronousSchedule<Schedule>,
-                "Pipeline<asynchronous schedule, Count, Chunks<K>, ...>: a chunk would go on from "
-                "states that other weights have made; leave Chunks out, or take a synchronous "
-                "schedule, such as OneFOneB");
-  static_assert(!recomputes,
-                "Pipeline<Schedule, Count, Chunks<K>, ..., Checkpoint<...>>: what a chunk has "
-                "begun with is gone when it is computed again; leave one of both out");
-  static_assert(recomputes || !repeats,
-                "Pipeline<Schedule, Count, Chunks<K>, ..., Reproducible<>>: gradients are added "
-                "chunk by chunk, so that their bits depend on K; leave one of both out");
+  static_assert(ArgumentIs<Argument::late_chunks, !AsynchronousSchedule<Schedule>>::value);
+  static_assert(ArgumentIs<Argument::chunks_checkpoint, !recomputes>::value);
+  static_assert(ArgumentIs<Argument::chunks_leaves, (recomputes || !repeats)>::value);
 };
 
 template <class How>
@@ -51864,36 +51924,23 @@ struct PipelineArgumentsAreSound {
   static constexpr bool begins = BeginsWithAChain<Arguments...>::value;
   static constexpr bool once = !counts_microbatches<Arguments...>;
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
-  static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
-                "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera or "
-                "DualPipe, or an asynchronous one such as PipeDream");
-  static_assert(Count >= 1,
-                "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
-                "replica; give 1 or more");
+  static constexpr bool orders = PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>;
+  static_assert(ArgumentIs<Argument::schedule, orders>::value);
+  static_assert(ArgumentIs<Argument::count, (Count >= 1), Count>::value);
   static_assert(begins,
                 "Pipeline<Schedule, Count, How, Options...>: say how the model is cut: Split<a>, "
                 "Split<b>, ... or Auto<Parts>, before which Chunks<K> may stand; Placed<table> is "
                 "for ModelParallel");
-  static_assert(once,
-                "Pipeline<Schedule, Count, ...>: Count is the number of microbatches already; "
-                "leave Microbatches out");
+  static_assert(ArgumentIs<Argument::count_twice, once>::value);
   static_assert(options,
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint, BucketBytes and Slices");
+  static_assert(ArgumentIs<Argument::split_backward,
+                           !recomputes_split_backward<Schedule, Arguments...>>::value);
   static_assert(
-      !recomputes_split_backward<Schedule, Arguments...>,
-      "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "
-      "activations for longer than they are computed again; leave Checkpoint out, or "
-      "take OneFOneB");
-  static_assert(!repeats_late_gradients<Schedule, Arguments...>,
-                "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by "
-                "as many steps as there are devices, so other devices give other bits; leave "
-                "Reproducible out");
-  static_assert(!recomputes_by_other_weights<Schedule, Arguments...>,
-                "Pipeline<Schedule, 1, ..., Checkpoint<...>>: FeaturesReplay and PipelinedModel "
-                "compute passes again already, and WeightPrediction's weights are gone by then; "
-                "leave Checkpoint out");
+      ArgumentIs<Argument::late_leaves, !repeats_late_gradients<Schedule, Arguments...>>::value);
+  static_assert(ArgumentIs<Argument::late_checkpoint,
+                           !recomputes_by_other_weights<Schedule, Arguments...>>::value);
 };
 
 /// Where the primary template is taken for arguments that an asynchronous pipeline takes, that one
@@ -51906,23 +51953,6 @@ struct AsynchronousPipelineIsThere {
                 "<tandem/strategy/types/asynchronous_pipeline.hpp>, or <tandem/tandem.hpp>");
 };
 
-// The rule of a schedule that has no sentence of its own; the numbers are printed.
-template <int Parts, int Count, bool Fits>
-struct ScheduleTakesIt {
-  static constexpr bool value = true;
-  static_assert(Fits,
-                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
-                "microbatches; see its fits()");
-};
-
-template <int Parts, int Count, bool Fits>
-struct LateScheduleTakesIt {
-  static constexpr bool value = true;
-  static_assert(Fits,
-                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
-                "give Count 1, or take PipeDream2BW");
-};
-
 template <class Schedule, int Parts, int Count, bool Fits>
 concept HasOwnSentence = requires {
   typename Schedule::template Takes<Parts, Count, Fits>;
@@ -51930,9 +51960,10 @@ concept HasOwnSentence = requires {
 
 // Bases, not functions, so that the sentence is clang's only error.
 template <class Schedule, int Parts, int Count, bool Fits>
-struct TakesIt : ScheduleTakesIt<Parts, Count, Fits> {};
+struct TakesIt : ArgumentIs<Argument::order, Fits, Parts, Count> {};
 template <AsynchronousSchedule Schedule, int Parts, int Count, bool Fits>
-struct TakesIt<Schedule, Parts, Count, Fits> : LateScheduleTakesIt<Parts, Count, Fits> {};
+struct TakesIt<Schedule, Parts, Count, Fits>
+    : ArgumentIs<Argument::late_count, Fits, Parts, Count> {};
 
 template <class Schedule, int Parts, int Count, bool Fits>
 struct TakesInItsWords : TakesIt<Schedule, Parts, Count, Fits> {};
@@ -51953,39 +51984,16 @@ struct ScheduleTakes<Schedule, Parts, Count>
                       Parts % Schedule::chunks != 0 ||
                           Schedule::fits(Parts / Schedule::chunks, Count)> {
   static constexpr bool whole = Parts % Schedule::chunks == 0;
-  static_assert(whole || !turns_back<Schedule>,
-                "Pipeline<Schedule, Count, ...>: the parts of the model go down the devices and "
-                "back up, two a device; give an even number of Splits, or Auto of one");
-  static_assert(whole || turns_back<Schedule>,
-                "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
-                "of v; give v Splits a device");
+  static constexpr Argument parts =
+      turns_back<Schedule> ? Argument::turning_parts : Argument::interleaved_parts;
+  static_assert(ArgumentIs<parts, whole, Parts>::value);
 };
 
 template <AsynchronousSchedule Schedule, int Parts, int Count>
   requires(Parts >= 1 && Count >= 1)
 struct ScheduleTakes<Schedule, Parts, Count>
     : TakesInItsWords<Schedule, Parts, Count, Schedule::fits(Parts, Count)> {
-  static_assert(Parts <= 127,
-                "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
-                "versions of weights can be counted");
-};
-
-template <bool Runs>
-struct ScheduleRunsInChunks {
-  static constexpr bool value = true;
-  static_assert(
-      Runs,
-      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule a device takes a microbatch's "
-      "message before it sends others' on, which its chunks cannot, so that they would wait "
-      "forever; take one of the library's schedules, or leave Chunks out");
-};
-
-template <bool Runs>
-struct ScheduleRuns {
-  static constexpr bool value = true;
-  static_assert(Runs,
-                "Pipeline<Schedule, Count, ...>: the devices would wait for each other forever, "
-                "or leave passes out; Cut<Net>::verdict says where");
+  static_assert(ArgumentIs<Argument::late_parts, (Parts <= 127), Parts>::value);
 };
 
 }  // namespace detail
@@ -52011,8 +52019,9 @@ struct PipelineModel {
     static constexpr auto table =
         lower(chunked<Chunks>(schedule_table<Schedule, devices, Microbatches>()), map);
     static constexpr Verdict verdict = verify(table, map, Microbatches, 1, Chunks);
-    static_assert(ScheduleRuns < static_cast<bool>(verdict) || (Chunks > 1) > ::value);
-    static_assert(ScheduleRunsInChunks < static_cast<bool>(verdict) || Chunks == 1 > ::value);
+    static constexpr bool runs = static_cast<bool>(verdict);
+    static_assert(ArgumentIs<Argument::runs, (runs || (Chunks > 1))>::value);
+    static_assert(ArgumentIs<Argument::runs_in_chunks, (runs || Chunks == 1)>::value);
   };
 };
 
@@ -52621,7 +52630,7 @@ struct AsynchronousModel {
     static constexpr auto table =
         lower(asynchronous_table<Schedule, devices, Microbatches, steps>(), map);
     static constexpr Verdict verdict = verify(table, map, steps* Microbatches, asynchrony);
-    static_assert(ScheduleRuns<static_cast<bool>(verdict)>::value);
+    static_assert(ArgumentIs<Argument::runs, static_cast<bool>(verdict)>::value);
   };
 };
 
@@ -52683,29 +52692,21 @@ struct CrossModelArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static constexpr bool sound = AveragingRule<Rule> && begins && once && options;
   static constexpr int parts = parts_of<typename Cutting<Arguments...>::type>;
-  static_assert(AveragingRule<Rule>,
-                "CrossModelParallel<Rule, How, Options...>: say first how the two models are kept "
-                "together: AverageGradients, AverageWeights<p>, AverageWeightsAndState<p> or "
-                "Overlapped<...>");
+  static_assert(ArgumentIs<Argument::averaging, AveragingRule<Rule>>::value);
   static_assert(begins,
                 "CrossModelParallel<Rule, How, Options...>: say how the model is cut: Split<a>, "
                 "Split<b>, ... or Auto<Parts>; Placed<table> is for ModelParallel");
-  static_assert(once,
-                "CrossModelParallel<Rule, ...>: it has one microbatch a model; for more write "
-                "CrossPipeline<Count, Rule, ...>, and leave Microbatches out");
+  static_assert(ArgumentIs<Argument::cross_microbatches, once>::value);
   static_assert(options,
                 "CrossModelParallel<Rule, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
   static_assert(!sound || parts >= 2,
                 "CrossModelParallel<Rule, How, ...>: two models lie in opposite directions on the "
                 "devices; cut the model into 2 parts or more");
-  static_assert(!sound || (Count >= 2 && Count % 2 == 0),
-                "CrossPipeline<Count, Rule, ...>: Count is the number of microbatches of both "
-                "models; give an even number, 2 or more");
-  static_assert(!sound || !repeats_two_models<Rule, Arguments...>,
-                "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "
-                "gradients are never added, so there is nothing to make reproducible; leave "
-                "Reproducible out, or average gradients");
+  static_assert(
+      ArgumentIs<Argument::cross_count, (!sound || (Count >= 2 && Count % 2 == 0)), Count>::value);
+  static_assert(ArgumentIs<Argument::cross_leaves,
+                           (!sound || !repeats_two_models<Rule, Arguments...>)>::value);
 };
 
 }  // namespace detail
@@ -76101,6 +76102,7 @@ TANDEM_INSTANCE_OF(host::channels_last::sum<BFloat16>)
 #pragma GCC diagnostic pop
 #endif
 
+#undef TANDEM_ARGUMENT_RULES
 #undef TANDEM_ASSERT
 #undef TANDEM_BODIES
 #undef TANDEM_BODIES_NAME

@@ -43,7 +43,7 @@ INSTANCES = {"impl/instances.hpp", "impl/rank_parts.hpp", "impl/cuda_instances.c
 DOORS = {*ROOT_HEADERS, "cuda.cuh", "mpi.hpp", BODIES, "impl/src.cuh", *INSTANCES}  # may include all and do so inside #if
 AGAIN = {"core/letters_aside.hpp", "core/letters_back.hpp", INSTANCE_MACROS}  # included by every door
 MACROS = ["core/config.hpp", "core/bodies.hpp"]  # the first includes the second
-MACRO_HOMES = {*MACROS, "core/contract.hpp", "strategy/rules.hpp", BODIES, *INSTANCES}
+MACRO_HOMES = {*MACROS, "core/contract.hpp", "strategy/rules.hpp", "strategy/argument_rules.hpp", BODIES, *INSTANCES}
 LONG = 300  # lines: is it one idea?
 
 # Headers that bind another library or backend are included by those who want them; all others are

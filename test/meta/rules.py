@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that each rule of strategy/rules.hpp has a program in test/compile_fail that says its sentence.
+"""Checks that each rule of a list of strategy/ has a program in test/compile_fail that says its sentence.
 
-    rules.py RULES_HEADER COMPILE_FAIL_FOLDER
+    rules.py HEADER COMPILE_FAIL_FOLDER
 
-A program says a rule's sentence if the text of its `expect-error:` line is in that one and in no other.
+HEADER is strategy/rules.hpp or strategy/argument_rules.hpp. A program says a rule's sentence if the text of its
+`expect-error:` line is in that one and in no other.
 """
 
 import pathlib
@@ -14,7 +15,7 @@ import sys
 
 def main():
     text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
-    listed = re.search(r"#define TANDEM_STRATEGY_RULES\(RULE\)((?:.*\\\n)+.*)", text)[1].replace("\\\n", "\n")
+    listed = re.search(r"#define TANDEM_\w+_RULES\(RULE\)((?:.*\\\n)+.*)", text)[1].replace("\\\n", "\n")
     sentences = {}
     for rule in re.split(r"\bRULE\(", listed)[1:]:
         name = re.match(r"\w+", rule)[0]

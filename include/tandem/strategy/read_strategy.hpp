@@ -28,6 +28,8 @@ TANDEM_ONCE StrategyValue read_strategy(std::string_view text);
 #include <string>
 #include <vector>
 
+#include <tandem/strategy/argument_rules.hpp>
+#include <tandem/strategy/rules.hpp>
 #include <tandem/strategy/type_term.hpp>
 #include <tandem/strategy/types/tensor_parallel.hpp>
 #include <tandem/strategy/value_text.hpp>
@@ -35,8 +37,7 @@ TANDEM_ONCE StrategyValue read_strategy(std::string_view text);
 namespace tandem::detail {
 
 TANDEM_ONCE void read_weights(Batching& batching, TypeTerm const& term) {
-  char const* const sentence =
-      "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0, whose sum is an int";
+  Argument const sentence = Argument::weights;
   type_expects(!term.arguments.empty() && term.arguments.size() <= 64, term, sentence);
   std::int64_t sum = 0;
   batching.shards = 0;
@@ -50,12 +51,9 @@ TANDEM_ONCE void read_weights(Batching& batching, TypeTerm const& term) {
 
 TANDEM_ONCE CheckpointRule read_checkpoint(TypeTerm const& term) {
   TypeTerm const what = term.arguments.size() == 1 ? term.arguments[0] : TypeTerm{};
-  type_expects(what.word == "Every" || what.text == "Boundaries", term,
-               "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
-               "for whole stages");
-  return {what.word == "Boundaries"
-              ? CheckpointRule::boundaries
-              : only_number(what, 1, "Every<Count>: give a positive number of top-level layers")};
+  type_expects(what.word == "Every" || what.text == "Boundaries", term, Argument::checkpoint);
+  return {what.word == "Boundaries" ? CheckpointRule::boundaries
+                                    : only_number(what, 1, Argument::every)};
 }
 
 TANDEM_ONCE void read_wishes(SpreadWishes& wishes, Wish wish, TypeTerm const& term) {
@@ -76,13 +74,12 @@ TANDEM_ONCE void read_wishes(SpreadWishes& wishes, Wish wish, TypeTerm const& te
 
 TANDEM_ONCE void read_wire(Batching& batching, TypeTerm const& term) {
   std::string_view const format = term.arguments.size() == 1 ? term.arguments[0].text : "";
-  type_expects(format == "BFloat16" || format == "Float16", term,
-               "Wire<E>: E must be BFloat16 or Float16");
+  type_expects(format == "BFloat16" || format == "Float16", term, Argument::wire);
   batching.wire = format == "Float16" ? WireFormat::float16 : WireFormat::bfloat16;
 }
 
 TANDEM_ONCE void read_buckets(Batching& batching, TypeTerm const& term) {
-  char const* const sentence = "BucketBytes<First, Rest>: give positive numbers";
+  Argument const sentence = Argument::buckets;
   std::int64_t const most = std::numeric_limits<std::int64_t>::max();
   type_expects(term.arguments.size() == 2, term, sentence);
   batching.first_bucket_bytes = type_number(term.arguments[0], 1, most, sentence);
@@ -91,7 +88,7 @@ TANDEM_ONCE void read_buckets(Batching& batching, TypeTerm const& term) {
 
 /// @throws ContractError  the sentence, where it is no option of these kinds
 TANDEM_ONCE void read_option(StrategyValue& value, TypeTerm const& term, unsigned kinds,
-                             char const* sentence) {
+                             Sentence sentence) {
   Batching& b = value.batching;
   auto const is = [&](unsigned kind, std::string_view name) {
     return term.word == name && (kinds & kind) != 0;
@@ -101,13 +98,12 @@ TANDEM_ONCE void read_option(StrategyValue& value, TypeTerm const& term, unsigne
                     : term.text == "ShardedParameters" ? 3
                                                        : 0;
   if (is(OptionKind::microbatches, "Microbatches")) {
-    b.microbatches = only_number(term, 1, "Microbatches<Count>: give a positive number");
+    b.microbatches = only_number(term, 1, Argument::microbatches);
   } else if (is(OptionKind::weights, "Weighted")) {
     read_weights(b, term);
   } else if (is(OptionKind::leaves, "Reproducible") && term.has_brackets) {
-    char const* const leaves = "Reproducible<Leaves>: give 0 (one a microbatch) or more";
     b.reproducible = true;
-    b.all_leaves = term.arguments.empty() ? 0 : only_number(term, 0, leaves);
+    b.all_leaves = term.arguments.empty() ? 0 : only_number(term, 0, Argument::leaves);
   } else if (is(OptionKind::buckets, "BucketBytes")) {
     read_buckets(b, term);
   } else if (is(OptionKind::wire, "Wire")) {
@@ -117,7 +113,7 @@ TANDEM_ONCE void read_option(StrategyValue& value, TypeTerm const& term, unsigne
     b.sharded_gradients = stage >= 2;
     b.sharded_parameters = stage >= 3;
   } else if (is(OptionKind::slices, "Slices")) {
-    b.slices = only_number(term, 1, "Slices<Count>: give a number from 1 to 1024", 1024);
+    b.slices = only_number(term, 1, Argument::slices, 1024);
   } else if (is(OptionKind::checkpoint, "Checkpoint")) {
     value.checkpoint = read_checkpoint(term);
   } else if (is(OptionKind::sharing, "SplitOutputs")) {
@@ -133,7 +129,7 @@ TANDEM_ONCE void read_option(StrategyValue& value, TypeTerm const& term, unsigne
 }
 
 TANDEM_ONCE void read_options(StrategyValue& value, std::span<TypeTerm const> terms, unsigned kinds,
-                              char const* sentence) {
+                              Sentence sentence) {
   for (TypeTerm const& term : terms) {
     read_option(value, term, kinds, sentence);
   }
@@ -160,16 +156,14 @@ TANDEM_ONCE std::vector<TypeTerm> read_cut(StrategyValue& value, std::span<TypeT
   std::vector<TypeTerm> rest;
   for (TypeTerm const& term : terms) {
     if (term.word == "Split" && how == "Split") {
-      value.tops.push_back(
-          only_number(term, 1, "Split<Count>: give a positive number of top-level layers"));
+      value.tops.push_back(only_number(term, 1, Argument::split));
     } else if (&term != terms.data()) {
       rest.push_back(term);
     }
   }
   value.cut = how == "Split" ? CutKind::splits : CutKind::balanced;
-  value.parts = how == "Split"
-                    ? static_cast<int>(value.tops.size())
-                    : only_number(terms[0], 1, "Auto<Parts>: give a positive number of parts");
+  value.parts = how == "Split" ? static_cast<int>(value.tops.size())
+                               : only_number(terms[0], 1, Argument::auto_parts);
   type_expects(value.parts <= 32'767, around, "a model may be cut in 32767 parts at most");
   return rest;
 }
@@ -195,10 +189,7 @@ TANDEM_ONCE NamedSchedule const& read_schedule(StrategyValue& value, TypeTerm co
                         : term.text == name;
     found = is ? &one : found;
   }
-  type_expects(found != nullptr, term,
-               "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-               "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera, DualPipe "
-               "or PostValidated<one of these>, or an asynchronous one such as PipeDream");
+  type_expects(found != nullptr, term, Argument::schedule);
   value.schedule = found->name;
   value.stages_a_device = found->chunks;
   if (found->takes_chunks) {
@@ -213,16 +204,14 @@ TANDEM_ONCE void read_stages(StrategyValue& value, NamedSchedule const& schedule
                              std::span<TypeTerm const> terms, TypeTerm const& around) {
   std::vector<TypeTerm> const options = read_cut(value, terms, around);
   type_expects(!names_microbatches_in(options), around,
-               "Count is the number of microbatches already, of a CrossPipeline, too, which is a "
-               "CrossModelParallel with a Count; leave Microbatches out");
+               sentence_of(around.word == "Pipeline" ? Argument::count_twice
+                                                     : Argument::cross_microbatches));
   read_options(value, options, OptionKind::model, model_options);
   value.batching.microbatches = count;
   int const v = value.stages_a_device;
-  type_expects(value.parts % v == 0, around,
-               schedule.turns_back ? "the parts of the model go down the devices and back up, two "
-                                     "a device; give an even number of Splits, or Auto of one"
-                                   : "Pipeline<Interleaved<v>, Count, ...>: the parts of the model "
-                                     "must be a multiple of v; give v Splits a device");
+  type_expects(
+      value.parts % v == 0, around,
+      sentence_of(schedule.turns_back ? Argument::turning_parts : Argument::interleaved_parts));
   int const devices = value.parts / v;
   std::string const has_none = schedule_type(schedule, v) + " cannot run " + std::to_string(count) +
                                " microbatches on " + std::to_string(devices) + " devices; give " +
@@ -236,40 +225,31 @@ TANDEM_ONCE StrategyValue read_pipeline(TypeTerm const& term) {
   std::span<TypeTerm const> rest = term.arguments;
   type_expects(rest.size() >= 2, term, "Pipeline<Schedule, Count, How, Options...> is cut by How");
   NamedSchedule const& schedule = read_schedule(value, rest[0]);
-  auto const count = static_cast<int>(
-      type_number(rest[1], 1, most_of_int,
-                  "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
-                  "replica; give 1 or more"));
+  auto const count = static_cast<int>(type_number(rest[1], 1, most_of_int, Argument::count));
   rest = rest.subspan(2);
   bool const has_chunks = !rest.empty() && rest[0].word == "Chunks";
   int chunks = 1;
   if (has_chunks) {
-    chunks = only_number(rest[0], 1, "Chunks<K>: give a positive number of chunks of time");
+    chunks = only_number(rest[0], 1, Argument::time_chunks);
     rest = rest.subspan(1);
   }
   read_stages(value, schedule, count, rest, term);
   bool const recomputes = value.checkpoint != CheckpointRule{};
   bool const repeats = value.batching.reproducible;
-  type_expects(!has_chunks || !(schedule.is_asynchronous || recomputes || repeats), term,
-               "Pipeline<Schedule, Count, Chunks<K>, ...>: chunks go with no asynchronous "
-               "schedule, no Checkpoint and no Reproducible; leave one of both out");
-  type_expects(!schedule.splits_backward || !recomputes, term,
-               "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients "
-               "need activations for longer than they are computed again; leave Checkpoint out, or "
-               "take OneFOneB");
+  auto const expect = [&](bool holds, Argument argument) {
+    type_expects(holds, term, sentence_of(argument));
+  };
+  expect(!has_chunks || !schedule.is_asynchronous, Argument::late_chunks);
+  expect(!has_chunks || !recomputes, Argument::chunks_checkpoint);
+  expect(!has_chunks || !repeats, Argument::chunks_leaves);
+  expect(!schedule.splits_backward || !recomputes, Argument::split_backward);
   if (schedule.is_asynchronous) {
     WeightRule const weights = value.asynchrony().weights;
     bool const replays = weights == WeightRule::replayed;
-    type_expects(!repeats, term,
-                 "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by "
-                 "as many steps as there are devices; leave Reproducible out");
-    type_expects(!recomputes || (!replays && weights != WeightRule::predicted), term,
-                 "Pipeline<Schedule, 1, ..., Checkpoint<...>>: FeaturesReplay and PipelinedModel "
-                 "compute passes again already, and WeightPrediction's weights are gone by then; "
-                 "leave Checkpoint out");
-    type_expects(value.parts <= 127, term,
-                 "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
-                 "versions of weights can be counted");
+    expect(!repeats, Argument::late_leaves);
+    expect(!recomputes || (!replays && weights != WeightRule::predicted),
+           Argument::late_checkpoint);
+    expect(value.parts <= 127, Argument::late_parts);
     value.checkpoint.every = replays ? CheckpointRule::boundaries : value.checkpoint.every;
   } else if (value.devices() > 1) {
     value.batching.chunks = chunks;
@@ -290,10 +270,7 @@ TANDEM_ONCE Averaging read_averaging(TypeTerm const& term) {
   }
   bool const with_state = term.word == "AverageWeightsAndState";
   bool const keeps_two = (with_state || term.word == "AverageWeights") && term.has_brackets;
-  type_expects(keeps_two || term.text == "AverageGradients", term,
-               "CrossModelParallel<Rule, How, Options...>: say first how the two models are kept "
-               "together: AverageGradients, AverageWeights<p>, AverageWeightsAndState<p> or "
-               "Overlapped<...>");
+  type_expects(keeps_two || term.text == "AverageGradients", term, Argument::averaging);
   Averaging averaging;
   if (keeps_two) {
     averaging.what = with_state ? Averaged::weights_and_state : Averaged::weights;
@@ -314,10 +291,7 @@ TANDEM_ONCE StrategyValue read_cross_model(TypeTerm const& term) {
                "write CrossModelParallel<Rule, How, Options...>, or CrossPipeline<Count, Rule, "
                "How, Options...>");
   auto const count = static_cast<int>(
-      counts == 0 ? 2
-                  : type_number(rest[0], 2, most_of_int,
-                                "CrossPipeline<Count, Rule, ...>: Count is the number of "
-                                "microbatches of both models; give an even number, 2 or more"));
+      counts == 0 ? 2 : type_number(rest[0], 2, most_of_int, Argument::cross_count));
   value.averaging = read_averaging(rest[counts]);
   read_stages(value, *find_schedule(CrossModel::name), count, rest.subspan(counts + 1), term);
   return value;
@@ -329,22 +303,16 @@ TANDEM_ONCE StrategyValue read_shared(TypeTerm const& term, bool is_behind) {
   std::span<TypeTerm const> const rest = term.arguments;
   unsigned const whole = is_behind ? 0 : OptionKind::microbatches | OptionKind::checkpoint;
   if (term.word == "SpatialParallel") {
-    char const* const tiles =
-        "SpatialParallel<H, W>: rows and columns of tiles, one of them for each device, must be "
-        "positive, and from 2 to 1024 in all; for one write SingleDevice<>";
+    Argument const tiles = Argument::tiles;
     type_expects(rest.size() >= 2, term, tiles);
     value.tiles.height = static_cast<int>(type_number(rest[0], 1, most_slices, tiles));
     value.tiles.width = static_cast<int>(type_number(rest[1], 1, most_slices, tiles));
     value.tensor = value.tiles.height * value.tiles.width;
     type_expects(2 <= value.tensor && value.tensor <= most_slices, term, tiles);
-    read_options(value, rest.subspan(2), whole,
-                 "SpatialParallel<H, W, Options...>: options are Microbatches and Checkpoint, and "
-                 "none in a Hybrid behind a model");
+    read_options(value, rest.subspan(2), whole, Argument::tiles_options);
     return value;
   }
-  char const* const slices =
-      "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; for one "
-      "write SingleDevice<>";
+  Argument const slices = Argument::tensor;
   type_expects(!rest.empty(), term, slices);
   value.tensor = static_cast<int>(type_number(rest[0], 2, most_slices, slices));
   read_options(
@@ -363,14 +331,11 @@ TANDEM_ONCE bool shares_layers(TypeTerm const& term) {
 
 /// A DataParallel around what is there.
 TANDEM_ONCE void read_replicas(StrategyValue& value, TypeTerm const& term) {
-  char const* const sentence =
-      "DataParallel<N>: N must be from 1 to 1048576, as all of one Hybrid together, or left out, "
-      "for as many as the program is started with";
+  Argument const sentence = Argument::replicas;
   std::span<TypeTerm const> options = term.arguments;
   bool const is_worlds = options.empty() || options[0].text == "by_world";
   type_expects(!value.any_replicas && !(is_worlds && value.batching.replicas > 1), term,
-               "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
-               "DataParallel<> are all that the program is started with; leave the other out");
+               Argument::hybrid_worlds);
   value.any_replicas = is_worlds;
   if (!is_worlds) {
     std::int64_t const all =
@@ -379,33 +344,23 @@ TANDEM_ONCE void read_replicas(StrategyValue& value, TypeTerm const& term) {
     value.batching.replicas = static_cast<int>(all);
   }
   read_options(value, options.subspan(options.empty() ? 0 : 1), OptionKind::batching,
-               "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-               "Wire, BucketBytes, ShardedState, ShardedGradients, ShardedParameters and Slices");
-  type_expects(!is_worlds || value.batching.shards == 0, term,
-               "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write "
-               "their number, DataParallel<N, Weighted<...>>");
+               Argument::replicas_options);
+  type_expects(!is_worlds || value.batching.shards == 0, term, Argument::world_weights);
 }
 
 TANDEM_ONCE StrategyValue read_part(TypeTerm const& term);
 
 TANDEM_ONCE StrategyValue read_hybrid(TypeTerm const& term) {
   std::span<TypeTerm const> outer = term.arguments;
-  type_expects(outer.size() >= 2, term,
-               "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
-               "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
+  type_expects(outer.size() >= 2, term, Argument::hybrid_of_two);
   TypeTerm const& last = outer.back();
   outer = outer.first(outer.size() - 1);
   bool const is_behind = shares_layers(last) && outer.back().word != "DataParallel";
   TypeTerm const& model = is_behind ? outer.back() : last;
-  type_expects(model.word != "DataParallel" && model.word != "SingleDevice", model,
-               "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-               "ModelParallel, Pipeline, TensorParallel or SpatialParallel; for replicas of a "
-               "whole model write DataParallel alone");
+  type_expects(model.word != "DataParallel", model, Argument::hybrid_of_replicas);
+  type_expects(model.word != "SingleDevice", model, Argument::hybrid_inner);
   StrategyValue value = read_part(model);
-  type_expects(!value.asynchrony().on(), model,
-               "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would wait "
-               "for each other at every update; take a synchronous schedule inside, or the "
-               "asynchronous pipeline alone");
+  type_expects(!value.asynchrony().on(), model, sentence_of(Rule::replicas_asynchronous));
   if (is_behind) {
     StrategyValue const inner = read_shared(last, true);
     bool const has_two = model.text.find("CrossModelParallel") != std::string_view::npos ||
@@ -424,13 +379,8 @@ TANDEM_ONCE StrategyValue read_hybrid(TypeTerm const& term) {
   }
   for (; !outer.empty(); outer = outer.first(outer.size() - 1)) {
     TypeTerm const& part = outer.back();
-    type_expects(part.word == "DataParallel", part,
-                 "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                 "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                 "or a SpatialParallel<H, W>, of one model");
-    type_expects(!names_microbatches_in(part.arguments), part,
-                 "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
-                 "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+    type_expects(part.word == "DataParallel", part, Argument::hybrid_outer);
+    type_expects(!names_microbatches_in(part.arguments), part, Argument::hybrid_microbatches);
     read_replicas(value, part);
   }
   return value;
@@ -441,9 +391,7 @@ TANDEM_ONCE StrategyValue read_part(TypeTerm const& term) {
   type_expects(term.has_brackets, term,
                "a strategy has brackets, as SingleDevice<> or DataParallel<2>");
   if (term.word == "SingleDevice") {
-    read_options(value, term.arguments, OptionKind::batching,
-                 "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, "
-                 "BucketBytes and Slices");
+    read_options(value, term.arguments, OptionKind::batching, Argument::single_options);
   } else if (term.word == "DataParallel") {
     read_replicas(value, term);
     bool const by_leaves = value.any_replicas && value.batching.all_leaves > 0;
@@ -474,10 +422,8 @@ TANDEM_ONCE StrategyValue read_part(TypeTerm const& term) {
 TANDEM_ONCE void check_whole(StrategyValue const& value, TypeTerm const& term) {
   Batching const& b = value.batching;
   bool const is_single = term.word == "SingleDevice";
-  type_expects(
-      !is_single || b.shards == 0 || b.microbatches % b.shards == 0, term,
-      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-      "weights");
+  type_expects(!is_single || b.shards == 0 || b.microbatches % b.shards == 0, term,
+               Argument::single_weights);
   type_expects(is_single || value.any_replicas || b.shards == 0 || b.shards == b.replicas, term,
                "DataParallel<N, Weighted<...>>: give N weights, one a replica of the model");
   char const* const fault = fault_of(value);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 
 namespace tandem::detail {
 
@@ -29,14 +30,14 @@ inline constexpr std::int64_t most_of_int = std::numeric_limits<int>::max();
 TANDEM_ONCE TypeTerm read_type(std::string_view text);
 
 /// @throws ContractError  the sentence, and the term, where it does not hold
-TANDEM_ONCE void type_expects(bool holds, TypeTerm const& term, char const* sentence);
+TANDEM_ONCE void type_expects(bool holds, TypeTerm const& term, Sentence sentence);
 
 /// @throws ContractError  the sentence, where the term is no such number; 010 is 8 to a compiler
 TANDEM_ONCE std::int64_t type_number(TypeTerm const& term, std::int64_t least, std::int64_t most,
-                                     char const* sentence);
+                                     Sentence sentence);
 
 /// The only one between a term's brackets.
-TANDEM_ONCE int only_number(TypeTerm const& term, int least, char const* sentence,
+TANDEM_ONCE int only_number(TypeTerm const& term, int least, Sentence sentence,
                             std::int64_t most = most_of_int);
 
 }  // namespace tandem::detail
@@ -140,14 +141,15 @@ class TypeTermReader {
 
 TANDEM_ONCE TypeTerm read_type(std::string_view text) { return TypeTermReader{text}.read(); }
 
-TANDEM_ONCE void type_expects(bool holds, TypeTerm const& term, char const* sentence) {
+TANDEM_ONCE void type_expects(bool holds, TypeTerm const& term, Sentence sentence) {
   if (!holds) {
-    throw ContractError{std::string{sentence} + "; here stands '" + printable(term.text, 64) + "'"};
+    throw ContractError{std::string{sentence.text} + "; here stands '" + printable(term.text, 64) +
+                        "'"};
   }
 }
 
 TANDEM_ONCE std::int64_t type_number(TypeTerm const& term, std::int64_t least, std::int64_t most,
-                                     char const* sentence) {
+                                     Sentence sentence) {
   std::string digits{term.word};
   std::erase(digits, '\'');
   std::int64_t number = 0;
@@ -159,8 +161,7 @@ TANDEM_ONCE std::int64_t type_number(TypeTerm const& term, std::int64_t least, s
   return number;
 }
 
-TANDEM_ONCE int only_number(TypeTerm const& term, int least, char const* sentence,
-                            std::int64_t most) {
+TANDEM_ONCE int only_number(TypeTerm const& term, int least, Sentence sentence, std::int64_t most) {
   type_expects(term.arguments.size() == 1, term, sentence);
   return static_cast<int>(type_number(term.arguments[0], least, most, sentence));
 }

@@ -20,6 +20,7 @@
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
@@ -196,12 +197,10 @@ TANDEM_ONCE char const* fault_of(StrategyValue const& value) {
     return "a strategy's numbers are positive, and each device has as many parts";
   }
   if (several && b.wire != WireFormat::exact && repeats) {
-    return "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits with "
-           "the number of devices; leave one of the two out";
+    return sentence_of(Argument::replicas_exact);
   }
   if (value.averaging.keeps_two() && repeats) {
-    return "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "
-           "gradients are never added; leave Reproducible out, or average gradients";
+    return sentence_of(Argument::cross_leaves);
   }
   if (repeats && !value.any_replicas &&
       (b.microbatches % copies != 0 || b.leaves < copies || b.leaves % copies != 0 ||

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <random>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -7,6 +8,7 @@
 
 #include <tandem/core/error.hpp>
 #include <tandem/layers/linear.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/read_strategy.hpp>
 #include <tandem/strategy/types/asynchronous_pipeline.hpp>
 #include <tandem/strategy/types/cross_model_parallel.hpp>
@@ -210,12 +212,15 @@ TEST_CASE("what is wrong with a text, in a sentence") {
       {"SingleDevice<BucketBytes<1>>", "BucketBytes<First, Rest>"},
       {"SingleDevice<Microbatches>", "Microbatches<Count>"},
       {"SingleDevice<Slices<1025>>", "from 1 to 1024"},
+      {"SingleDevice<Reproducible<-1>>", "0 (one a microbatch) or more"},
+      {"SingleDevice<Checkpoint<Every<1>>>", "options are"},
       {"ModelParallel<>", "say how the model is cut"},
       {"ModelParallel<Auto<2>, Split<1>>", "options behind Split"},
       {"ModelParallel<Split<1>, Auto<2>>", "options behind Split"},
       {"ModelParallel<Auto<2>, Wire<Float16>>", "options behind Split"},
       {"ModelParallel<Placed<table>>", "cannot be read"},
       {"ModelParallel<Split<0>>", "Split<Count>"},
+      {"ModelParallel<Auto<0>>", "positive number of parts"},
       {"ModelParallel<Auto<40000>>", "32767"},
       {"ModelParallel<Auto<2>, Checkpoint<Every<0>>>", "Every<Count>"},
       {"ModelParallel<Auto<2>, Checkpoint<2>>", "Checkpoint<What>"},
@@ -226,8 +231,10 @@ TEST_CASE("what is wrong with a text, in a sentence") {
       {"Pipeline<OneFOneB, 0, Auto<2>>", "Count is the number of microbatches"},
       {"Pipeline<OneFOneB, 2, Auto<2>, Microbatches<2>>", "leave Microbatches out"},
       {"Pipeline<OneFOneB, 2, Auto<2>, Chunks<2>>", "options behind Split"},
-      {"Pipeline<OneFOneB, 2, Chunks<2>, Auto<2>, Reproducible<>>", "chunks go with"},
-      {"Pipeline<PipeDream, 1, Chunks<2>, Auto<2>>", "chunks go with"},
+      {"Pipeline<OneFOneB, 2, Chunks<2>, Auto<2>, Reproducible<>>", "chunk by chunk"},
+      {"Pipeline<OneFOneB, 2, Chunks<2>, Auto<2>, Checkpoint<Every<1>>>", "a chunk has begun with"},
+      {"Pipeline<OneFOneB, 2, Chunks<0>, Auto<2>>", "chunks of time"},
+      {"Pipeline<PipeDream, 1, Chunks<2>, Auto<2>>", "states that other weights"},
       {"Pipeline<PipeDream, 2, Auto<2>>", "give 1 microbatch"},
       {"Pipeline<PipeDream, 1, Auto<2>, Reproducible<>>", "gradients are late"},
       {"Pipeline<FeaturesReplay, 1, Auto<2>, Checkpoint<Boundaries>>", "FeaturesReplay"},
@@ -243,6 +250,8 @@ TEST_CASE("what is wrong with a text, in a sentence") {
       {"CrossModelParallel<AverageWeights<>, Auto<2>, Reproducible<>>", "keeps two models"},
       {"CrossModelParallel<AverageGradients, Auto<1>>", "cannot run 2 microbatches on 1"},
       {"CrossModelParallel<Overlapped<AverageGradients>, Auto<2>>", "Overlapped<Rule>"},
+      {"CrossModelParallel<AverageGradients, Auto<2>, Microbatches<2>>", "one microbatch a model"},
+      {"CrossPipeline<1, AverageGradients, Auto<2>>", "an even number"},
       {"CrossPipeline<3, AverageGradients, Auto<2>>", "cannot run 3 microbatches"},
       {"TensorParallel<1>", "from 2 to 1024"},
       {"TensorParallel<2, BucketBytes<1, 2>>", "options are Slices"},
@@ -253,7 +262,8 @@ TEST_CASE("what is wrong with a text, in a sentence") {
       {"SpatialParallel<2>", "from 2 to 1024"},
       {"SpatialParallel<2, 2, Reproducible<>>", "options are Microbatches and Checkpoint"},
       {"Hybrid<DataParallel<2>>", "a strategy and another within it"},
-      {"Hybrid<DataParallel<2>, DataParallel<2>>", "the last must be"},
+      {"Hybrid<DataParallel<2>, DataParallel<2>>", "replicas of a whole model"},
+      {"Hybrid<DataParallel<2>, SingleDevice<>>", "a strategy that cuts the model"},
       {"Hybrid<ModelParallel<Auto<2>>, ModelParallel<Auto<2>>>", "all but the last"},
       {"Hybrid<DataParallel<2, Microbatches<2>>, ModelParallel<Auto<2>>>", "to the model inside"},
       {"Hybrid<DataParallel<2>, Pipeline<PipeDream, 1, Auto<2>>>", "wait for each other"},
@@ -262,11 +272,24 @@ TEST_CASE("what is wrong with a text, in a sentence") {
       {"Hybrid<ModelParallel<Auto<2>>, TensorParallel<2, Microbatches<2>>>", "options are Slices"},
       {"Hybrid<DataParallel<2, Reproducible<>>, SpatialParallel<2, 1>>", "pixels"},
       {"Hybrid<DataParallel<2, ShardedState>, SpatialParallel<2, 1>>", "over the tiles"}};
+  std::set<std::string> said;
   for (Fault const& one : faults) {
     CAPTURE(one.text);
     std::string const found = fault(one.text);
     CAPTURE(found);
     CHECK(found.find(one.says) != std::string::npos);
+    said.insert(found.substr(0, found.find("; here stands")));
+  }
+  using detail::Argument;
+  std::set<Argument> const only_of_types = {
+      Argument::order,          Argument::late_count,   Argument::runs,
+      Argument::runs_in_chunks, Argument::tiles_leaves, Argument::tensor_options,
+      Argument::hybrid_weights, Argument::hybrid_exact, Argument::hybrid_leaves};
+  for (int a = 0; a < static_cast<int>(Argument::none); ++a) {
+    auto const argument = static_cast<Argument>(a);
+    std::string const sentence = sentence_of(argument);
+    CAPTURE(sentence);
+    CHECK(said.count(sentence) + only_of_types.count(argument) == 1);
   }
 }
 

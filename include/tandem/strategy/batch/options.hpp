@@ -11,27 +11,18 @@
 
 #include <tandem/core/bfloat16.hpp>
 #include <tandem/core/float16.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 
 namespace tandem {
 
 // In these types the sentence stands last: clang drops the members behind one that fails.
-
-namespace detail {
-
-template <int Count>
-struct MicrobatchesIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Microbatches<Count>: give a positive number");
-};
-
-}  // namespace detail
 
 /// Each replica takes its shard of the batch in Count parts, one after another (gradient
 /// accumulation). The microbatch is the unit of batch-norm statistics.
 template <int Count>
 struct Microbatches {
   static constexpr int microbatches = Count >= 1 ? Count : 1;
-  static_assert(detail::MicrobatchesIsSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::microbatches, (Count >= 1), Count>::value);
 };
 
 /// Shards in proportion to these weights, for unequal devices; a weight of 0 is an empty shard.
@@ -39,9 +30,9 @@ template <int... Weights>
 struct Weighted {
   static constexpr int count = sizeof...(Weights);
   static constexpr int weights[sizeof...(Weights) > 0 ? sizeof...(Weights) : 1] = {Weights...};
-  static_assert(sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 && ((Weights >= 0) && ...) &&
-                    (0 + ... + Weights) > 0,
-                "Weighted<Weights...>: give 1 to 64 numbers of 0 or more, not all 0");
+  static_assert(detail::ArgumentIs<detail::Argument::weights,
+                                   (sizeof...(Weights) >= 1 && sizeof...(Weights) <= 64 &&
+                                    ((Weights >= 0) && ...) && (0 + ... + Weights) > 0)>::value);
 };
 
 /// The same bits on any number of devices: gradients are added by a tree that the index of a leaf
@@ -50,7 +41,7 @@ struct Weighted {
 template <int Leaves = 0>
 struct Reproducible {
   static constexpr int leaves = Leaves >= 0 ? Leaves : 0;
-  static_assert(Leaves >= 0, "Reproducible<Leaves>: give 0 (one a microbatch) or more");
+  static_assert(detail::ArgumentIs<detail::Argument::leaves, (Leaves >= 0), Leaves>::value);
 };
 
 /// Each pair of Linears is computed in Count slices, as under TensorParallel<Count> (see there), on
@@ -60,7 +51,7 @@ struct Reproducible {
 template <int Count>
 struct Slices {
   static constexpr int slices = Count >= 1 && Count <= 1024 ? Count : 1;
-  static_assert(Count >= 1 && Count <= 1024, "Slices<Count>: give a number from 1 to 1024");
+  static_assert(detail::ArgumentIs<detail::Argument::slices, slices == Count, Count>::value);
 };
 
 /// Sizes of the gradient buckets: the first small, so that reduction begins early.
@@ -68,7 +59,8 @@ template <std::int64_t First, std::int64_t Rest>
 struct BucketBytes {
   static constexpr std::int64_t first_bucket = First;
   static constexpr std::int64_t bucket = Rest;
-  static_assert(First >= 1 && Rest >= 1, "BucketBytes<First, Rest>: give positive numbers");
+  static_assert(
+      detail::ArgumentIs<detail::Argument::buckets, (First >= 1 && Rest >= 1), First, Rest>::value);
 };
 
 /// Gradients as they are sent: exact, or rounded to 16 bits.
@@ -82,8 +74,7 @@ struct Wire {
   static constexpr WireFormat wire = std::same_as<E, BFloat16>  ? WireFormat::bfloat16
                                      : std::same_as<E, Float16> ? WireFormat::float16
                                                                 : WireFormat::exact;
-  static_assert(std::same_as<E, BFloat16> || std::same_as<E, Float16>,
-                "Wire<E>: E must be BFloat16 or Float16");
+  static_assert(detail::ArgumentIs<detail::Argument::wire, wire != WireFormat::exact>::value);
 };
 
 /// Each replica has the optimizer's states of its own part of the parameters alone, 1/N of them,
@@ -117,23 +108,13 @@ struct ShardedParameters : ShardedGradients {
   static constexpr bool shards_parameters = true;
 };
 
-namespace detail {
-
-template <int Count>
-struct TimeChunksAreSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Chunks<K>: give a positive number of chunks of time");
-};
-
-}  // namespace detail
-
 /// Pipeline<Schedule, Count, Chunks<K>, Split<a>, Split<b>, …>: the rows of each sequence come in K
 /// chunks of time, one after another. A device hands a chunk on when it has it, and goes on with
 /// the next: a wave through the devices, with the batch whole.
 template <int Count>
 struct Chunks {
   static constexpr int time_chunks = Count >= 1 ? Count : 1;
-  static_assert(detail::TimeChunksAreSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::time_chunks, (Count >= 1), Count>::value);
 };
 
 /// How the global batch becomes an ordered list of microbatches, and who takes which: replica r the

@@ -29,7 +29,7 @@ struct AsynchronousModel {
     static constexpr auto table =
         lower(asynchronous_table<Schedule, devices, Microbatches, steps>(), map);
     static constexpr Verdict verdict = verify(table, map, steps* Microbatches, asynchrony);
-    static_assert(ScheduleRuns<static_cast<bool>(verdict)>::value);
+    static_assert(ArgumentIs<Argument::runs, static_cast<bool>(verdict)>::value);
   };
 };
 

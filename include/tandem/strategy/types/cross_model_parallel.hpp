@@ -7,6 +7,7 @@
 
 #include <tandem/schedule/orders/cross_model.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/types/model_checks.hpp>
 #include <tandem/strategy/types/pipeline.hpp>
 #include <tandem/strategy/types/pipeline_checks.hpp>
@@ -37,29 +38,21 @@ struct CrossModelArgumentsAreSound {
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
   static constexpr bool sound = AveragingRule<Rule> && begins && once && options;
   static constexpr int parts = parts_of<typename Cutting<Arguments...>::type>;
-  static_assert(AveragingRule<Rule>,
-                "CrossModelParallel<Rule, How, Options...>: say first how the two models are kept "
-                "together: AverageGradients, AverageWeights<p>, AverageWeightsAndState<p> or "
-                "Overlapped<...>");
+  static_assert(ArgumentIs<Argument::averaging, AveragingRule<Rule>>::value);
   static_assert(begins,
                 "CrossModelParallel<Rule, How, Options...>: say how the model is cut: Split<a>, "
                 "Split<b>, ... or Auto<Parts>; Placed<table> is for ModelParallel");
-  static_assert(once,
-                "CrossModelParallel<Rule, ...>: it has one microbatch a model; for more write "
-                "CrossPipeline<Count, Rule, ...>, and leave Microbatches out");
+  static_assert(ArgumentIs<Argument::cross_microbatches, once>::value);
   static_assert(options,
                 "CrossModelParallel<Rule, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint and BucketBytes");
   static_assert(!sound || parts >= 2,
                 "CrossModelParallel<Rule, How, ...>: two models lie in opposite directions on the "
                 "devices; cut the model into 2 parts or more");
-  static_assert(!sound || (Count >= 2 && Count % 2 == 0),
-                "CrossPipeline<Count, Rule, ...>: Count is the number of microbatches of both "
-                "models; give an even number, 2 or more");
-  static_assert(!sound || !repeats_two_models<Rule, Arguments...>,
-                "CrossModelParallel<Rule, ..., Reproducible<>>: this rule keeps two models, whose "
-                "gradients are never added, so there is nothing to make reproducible; leave "
-                "Reproducible out, or average gradients");
+  static_assert(
+      ArgumentIs<Argument::cross_count, (!sound || (Count >= 2 && Count % 2 == 0)), Count>::value);
+  static_assert(ArgumentIs<Argument::cross_leaves,
+                           (!sound || !repeats_two_models<Rule, Arguments...>)>::value);
 };
 
 }  // namespace detail

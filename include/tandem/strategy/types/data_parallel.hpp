@@ -7,6 +7,7 @@
 #include <concepts>
 
 #include <tandem/core/mesh.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
@@ -37,9 +38,8 @@ template <class... Options>
 struct SingleDevice : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::are_batching_options<Options...>,
-                "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, "
-                "BucketBytes and Slices");
+  static_assert(detail::ArgumentIs<detail::Argument::single_options,
+                                   detail::are_batching_options<Options...>>::value);
 };
 
 template <class... Options>
@@ -49,10 +49,9 @@ struct SingleDevice<Options...>
   static constexpr int ranks = 1;
   static constexpr Batching batching = detail::gather_batching<1, Options...>();
   static_assert(
-      batching.shards == 0 ||
-          batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
-      "SingleDevice<Microbatches<n>, Weighted<...>>: n must be a multiple of the number of "
-      "weights");
+      detail::ArgumentIs<detail::Argument::single_weights,
+                         batching.microbatches % (batching.shards + (batching.shards == 0)) == 0,
+                         batching.microbatches, batching.shards>::value);
   static_assert(detail::leaves_fit(batching),
                 "Reproducible<Leaves>: the leaves must be a power of two that divides the "
                 "microbatches; write Reproducible<1> for one leaf, or other Microbatches");
@@ -69,17 +68,7 @@ struct DataParallelOptionsStandAlone {
   static_assert(LeavesFit,
                 "Reproducible<Leaves>: the leaves of one replica (Leaves / N) must be a power of "
                 "two that divides its microbatches; write Reproducible<N> for one leaf a replica");
-  static_assert(!IsReproducible || !Rounds,
-                "DataParallel<N, Wire<E>, Reproducible<>>: rounding on the way changes the bits "
-                "with the number of devices; leave one of the two out");
-};
-
-template <int Shards>
-struct WorldIsUnweighted {
-  static constexpr bool value = true;
-  static_assert(Shards == 0,
-                "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write "
-                "their number, DataParallel<N, Weighted<...>>");
+  static_assert(ArgumentIs<Argument::replicas_exact, !(IsReproducible && Rounds)>::value);
 };
 
 template <int N, class... Options>
@@ -108,7 +97,7 @@ struct WorldOptionsAreSound {
   static constexpr Batching batching =
       gather_batching<1, Options...>(microbatches_of_world<Options...>());
   static constexpr Batching checked() { return batching; }
-  static_assert(WorldIsUnweighted<batching.shards>::value);
+  static_assert(ArgumentIs<Argument::world_weights, batching.shards == 0>::value);
   static_assert(DataParallelOptionsStandAlone<0, 1, true, batching.reproducible,
                                               batching.wire != WireFormat::exact>::value);
 };
@@ -155,13 +144,10 @@ template <int N = by_world, class... Options>
 struct DataParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert((N >= 1 && N <= detail::most_replicas) || N == by_world,
-                "DataParallel<N>: N must be from 1 to 1048576, or left out, for as many as the "
-                "program is started with");
-  static_assert(detail::are_batching_options<Options...>,
-                "DataParallel<N, Options...>: options are Microbatches, Weighted, Reproducible, "
-                "Wire, BucketBytes, ShardedState, ShardedGradients, "
-                "ShardedParameters and Slices");
+  static constexpr bool counts = (N >= 1 && N <= detail::most_replicas) || N == by_world;
+  static_assert(detail::ArgumentIs<detail::Argument::replicas, counts, N>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::replicas_options,
+                                   detail::are_batching_options<Options...>>::value);
 };
 
 template <int N, class... Options>

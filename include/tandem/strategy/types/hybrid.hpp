@@ -9,7 +9,9 @@
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/mesh.hpp>
 #include <tandem/schedule/rules/averaging.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
+#include <tandem/strategy/rules.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/types/model_checks.hpp>
 #include <tandem/strategy/types/model_options.hpp>
@@ -64,35 +66,17 @@ struct Outer<DataParallel<N, Options...>> {
   static constexpr bool sound = counts_replicas(N) && (BatchingOption<Options> && ...);
 };
 
-template <class... Parts>
-struct HybridIsNested {
-  static constexpr bool value = true;
-  static_assert(sizeof...(Parts) >= 2,
-                "Hybrid<Outer, ..., Inner>: give a strategy and another within it, such as "
-                "Hybrid<DataParallel<2>, ModelParallel<Split<a>, Split<b>>>");
-};
-
 template <class Part, bool Last>
 struct HybridPart {
   static constexpr bool value = true;
-  static_assert(Last || Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: all but the last must be DataParallel; replicas stand "
-                "outside, and the model that is cut inside, behind it at most a TensorParallel<N> "
-                "without options but Slices and SequenceRows, or a SpatialParallel<H, W>, of one "
-                "model");
-  static_assert(!Last || !Outer<Part>::is,
-                "Hybrid<Outer, ..., Inner>: the last must be ModelParallel or Pipeline; for "
-                "replicas of a whole model write DataParallel alone");
-  static_assert(!Last || Outer<Part>::is || CutsModel<Part>,
-                "Hybrid<Outer, ..., Inner>: the last must be a strategy that cuts the model: "
-                "ModelParallel, Pipeline, TensorParallel or SpatialParallel");
-  static_assert(!Last || !TrainsAsynchronously<Part>,
-                "Hybrid<DataParallel<N>, Pipeline<asynchronous schedule, ...>>: replicas would "
-                "wait for each other at every update; take a synchronous schedule inside, or the "
-                "asynchronous pipeline alone");
-  static_assert(Last || !Outer<Part>::counts,
-                "Hybrid<DataParallel<N, Microbatches<k>>, Inner>: give the microbatches to the "
-                "model inside, as ModelParallel<..., Microbatches<k>> or as Pipeline's Count");
+  static constexpr bool replicates = Outer<Part>::is;
+  static constexpr bool waits = Last && TrainsAsynchronously<Part>;
+  static_assert(ArgumentIs<Argument::hybrid_outer, (Last || replicates)>::value);
+  static_assert(ArgumentIs<Argument::hybrid_of_replicas, (!Last || !replicates)>::value);
+  static_assert(
+      ArgumentIs<Argument::hybrid_inner, (!Last || replicates || CutsModel<Part>)>::value);
+  static_assert(RuleHolds<(waits ? Rule::replicas_asynchronous : Rule::none), Part, 0, 0>::value);
+  static_assert(ArgumentIs<Argument::hybrid_microbatches, (Last || !Outer<Part>::counts)>::value);
 };
 
 /// A DataParallel whose own arguments are at fault has its own sentence.
@@ -122,33 +106,13 @@ struct PartsAreNested<true, First, Rest...> {
   static_assert(PartsAreNested < goes && !last, Rest... > ::value);
 };
 
-template <class First, class Second, class... Rest>
-struct HybridIsNested<First, Second, Rest...> {
-  static constexpr bool value = true;
-  static_assert(PartsAreNested<true, First, Second, Rest...>::value);
-};
-
-template <int Replicas, int Weights>
-struct WeighsEachReplica {
-  static constexpr bool value = true;
-  static_assert(Weights == 0 || Weights == Replicas,
-                "Hybrid<DataParallel<N, Weighted<...>>, Inner>: give one weight a replica of the "
-                "model (WeighsEachReplica names the replicas and the weights)");
-};
-
-template <bool Rounds, bool Reproducible>
-struct HybridIsExact {
-  static constexpr bool value = true;
-  static_assert(!Rounds || !Reproducible,
-                "Hybrid<DataParallel<N, Wire<E>>, ...> and Reproducible: rounding on the way "
-                "changes the bits with the number of devices; leave one of the two out");
-};
-
+/// @p Weights of @p Replicas
 template <int Replicas, int Weights, bool Rounds, bool Reproducible>
 struct HybridIsSound {
   static constexpr Batching checked(Batching const& batching) { return batching; }
-  static_assert(WeighsEachReplica<Replicas, Weights>::value);
-  static_assert(HybridIsExact<Rounds, Reproducible>::value);
+  static constexpr bool weighs_each = Weights == 0 || Weights == Replicas;
+  static_assert(ArgumentIs<Argument::hybrid_weights, weighs_each, Replicas, Weights>::value);
+  static_assert(ArgumentIs<Argument::hybrid_exact, !(Rounds && Reproducible)>::value);
 };
 
 /// If a DataParallel around others, or the one inside it, takes as many replicas as the program is
@@ -156,25 +120,11 @@ struct HybridIsSound {
 template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
 struct ReplicasAreTold {
   static constexpr bool value = true;
-  static_assert(!InnerIsWorlds && !(IsWorlds && HasInnerReplicas),
-                "Hybrid<DataParallel<>, DataParallel<N>, ...>: replicas multiply, and those of "
-                "DataParallel<> are all that the program is started with; leave the other out");
-  static_assert(InnerIsWorlds || WorldIsUnweighted < IsWorlds && IsWeighted > ::value);
+  static constexpr bool one = !InnerIsWorlds && !(IsWorlds && HasInnerReplicas);
+  static_assert(ArgumentIs<Argument::hybrid_worlds, one>::value);
+  static_assert(
+      ArgumentIs<Argument::world_weights, (InnerIsWorlds || !(IsWorlds && IsWeighted))>::value);
 };
-
-/// As CrossModelArgumentsAreSound says it, where Reproducible is an option of the strategy around.
-template <bool KeepsTwo, bool IsReproducible>
-struct TwoModelsAreSound {
-  static constexpr bool value = true;
-  static_assert(!KeepsTwo || !IsReproducible,
-                "Hybrid<DataParallel<N, Reproducible<>>, CrossModelParallel<Rule, ...>>: this rule "
-                "keeps two models, whose gradients are never added; leave Reproducible out, or "
-                "average gradients");
-};
-
-}  // namespace detail
-
-namespace detail {
 
 /// What a strategy around a model says of its two models, if it has two.
 template <class Inner>
@@ -217,7 +167,9 @@ inline constexpr bool keeps_two_models<Inner> = Inner::averaging.keeps_two();
 /// Source: Pal et al. 2019. The primary template is the error path.
 template <class... Parts>
 struct Hybrid : detail::NoModel {
-  static_assert(detail::HybridIsNested<Parts...>::value);
+  static constexpr bool nests = sizeof...(Parts) >= 2;
+  static_assert(detail::ArgumentIs<detail::Argument::hybrid_of_two, nests>::value);
+  static_assert(detail::PartsAreNested<nests, Parts...>::value);
 };
 
 namespace detail {
@@ -254,8 +206,9 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
   static_assert(detail::ReplicasAreTold<any_replicas, detail::takes_any_replicas<Inner>,
                                         (Inner::template batching_for<1>.replicas > 1),
                                         (batching_for<1>.shards > 0)>::value);
-  static_assert(detail::TwoModelsAreSound<detail::keeps_two_models<Inner>,
-                                          batching_for<1>.reproducible>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::hybrid_leaves, !(detail::keeps_two_models<Inner> &&
+                                                            batching_for<1>.reproducible)>::value);
 
   template <class Net>
   using Cut = typename Inner::template Cut<Net>;

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include <tandem/graph/lower.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/balance.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
@@ -16,35 +17,14 @@
 
 namespace tandem {
 
-namespace detail {
-
-template <int Count>
-struct SplitIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Split<Count>: give a positive number of top-level layers");
-};
-template <int Count>
-struct EveryIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1, "Every<Count>: give a positive number of top-level layers");
-};
-
-}  // namespace detail
-
 /// The next Count top-level layers of the network.
 template <int Count>
 struct Split {
   static constexpr int tops = Count;
-  static_assert(detail::SplitIsSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::split, (Count >= 1), Count>::value);
 };
 
 namespace detail {
-
-template <int Parts>
-struct AutoIsSound {
-  static constexpr bool value = true;
-  static_assert(Parts >= 1, "Auto<Parts>: give a positive number of parts");
-};
 
 // What a network must be for the parts: both numbers are printed.
 template <class Net, int Parts, int TopLevelLayers>
@@ -72,7 +52,7 @@ struct Auto {
       return Partition<graph<Net>.nodes>{.parts = parts};
     }
   }
-  static_assert(detail::AutoIsSound<Parts>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::auto_parts, (Parts >= 1), Parts>::value);
 };
 
 /// Runs of @p Count top-level layers of a stage are computed again in the backward pass: only what
@@ -80,7 +60,7 @@ struct Auto {
 template <int Count>
 struct Every {
   static constexpr int every = Count;
-  static_assert(detail::EveryIsSound<Count>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::every, (Count >= 1), Count>::value);
 };
 
 /// Only what enters a stage is kept, and all of it is computed again.
@@ -95,15 +75,6 @@ concept CheckpointWhat = requires {
   { What::every } -> std::convertible_to<int>;
 };
 
-template <class What>
-struct CheckpointIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      CheckpointWhat<What>,
-      "Checkpoint<What>: What is Every<k>, for runs of k top-level layers, or Boundaries, "
-      "for whole stages");
-};
-
 }  // namespace detail
 
 /// Activations are computed again in the backward pass instead of being kept: memory for time, one
@@ -112,7 +83,8 @@ struct CheckpointIsSound {
 template <class What>
 struct Checkpoint {
   static constexpr CheckpointRule rule{};
-  static_assert(detail::CheckpointIsSound<What>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::checkpoint, detail::CheckpointWhat<What>>::value);
 };
 
 template <detail::CheckpointWhat What>

@@ -30,8 +30,9 @@ struct PipelineModel {
     static constexpr auto table =
         lower(chunked<Chunks>(schedule_table<Schedule, devices, Microbatches>()), map);
     static constexpr Verdict verdict = verify(table, map, Microbatches, 1, Chunks);
-    static_assert(ScheduleRuns < static_cast<bool>(verdict) || (Chunks > 1) > ::value);
-    static_assert(ScheduleRunsInChunks < static_cast<bool>(verdict) || Chunks == 1 > ::value);
+    static constexpr bool runs = static_cast<bool>(verdict);
+    static_assert(ArgumentIs<Argument::runs, (runs || (Chunks > 1))>::value);
+    static_assert(ArgumentIs<Argument::runs_in_chunks, (runs || Chunks == 1)>::value);
   };
 };
 

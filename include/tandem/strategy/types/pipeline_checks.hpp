@@ -6,6 +6,7 @@
 
 #include <tandem/schedule/orders/asynchronous_schedule.hpp>
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/types/model_checks.hpp>
 
 namespace tandem {
@@ -46,16 +47,9 @@ struct ChunksAreTaken {
   static constexpr bool value = true;
   static constexpr bool recomputes = (IsCheckpoint<Arguments> || ...);
   static constexpr bool repeats = gather_batching<1, Arguments...>().reproducible;
-  static_assert(!AsynchronousSchedule<Schedule>,
-                "Pipeline<asynchronous schedule, Count, Chunks<K>, ...>: a chunk would go on from "
-                "states that other weights have made; leave Chunks out, or take a synchronous "
-                "schedule, such as OneFOneB");
-  static_assert(!recomputes,
-                "Pipeline<Schedule, Count, Chunks<K>, ..., Checkpoint<...>>: what a chunk has "
-                "begun with is gone when it is computed again; leave one of both out");
-  static_assert(recomputes || !repeats,
-                "Pipeline<Schedule, Count, Chunks<K>, ..., Reproducible<>>: gradients are added "
-                "chunk by chunk, so that their bits depend on K; leave one of both out");
+  static_assert(ArgumentIs<Argument::late_chunks, !AsynchronousSchedule<Schedule>>::value);
+  static_assert(ArgumentIs<Argument::chunks_checkpoint, !recomputes>::value);
+  static_assert(ArgumentIs<Argument::chunks_leaves, (recomputes || !repeats)>::value);
 };
 
 template <class How>
@@ -97,36 +91,23 @@ struct PipelineArgumentsAreSound {
   static constexpr bool begins = BeginsWithAChain<Arguments...>::value;
   static constexpr bool once = !counts_microbatches<Arguments...>;
   static constexpr bool options = !begins || !once || RestIsOptions<Arguments...>::value;
-  static_assert(PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>,
-                "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "
-                "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera or "
-                "DualPipe, or an asynchronous one such as PipeDream");
-  static_assert(Count >= 1,
-                "Pipeline<Schedule, Count, ...>: Count is the number of microbatches of a "
-                "replica; give 1 or more");
+  static constexpr bool orders = PipelineSchedule<Schedule> || AsynchronousSchedule<Schedule>;
+  static_assert(ArgumentIs<Argument::schedule, orders>::value);
+  static_assert(ArgumentIs<Argument::count, (Count >= 1), Count>::value);
   static_assert(begins,
                 "Pipeline<Schedule, Count, How, Options...>: say how the model is cut: Split<a>, "
                 "Split<b>, ... or Auto<Parts>, before which Chunks<K> may stand; Placed<table> is "
                 "for ModelParallel");
-  static_assert(once,
-                "Pipeline<Schedule, Count, ...>: Count is the number of microbatches already; "
-                "leave Microbatches out");
+  static_assert(ArgumentIs<Argument::count_twice, once>::value);
   static_assert(options,
                 "Pipeline<Schedule, Count, How, Options...>: options behind Split<a>, Split<b>, "
                 "... or Auto<Parts> are Reproducible, Checkpoint, BucketBytes and Slices");
+  static_assert(ArgumentIs<Argument::split_backward,
+                           !recomputes_split_backward<Schedule, Arguments...>>::value);
   static_assert(
-      !recomputes_split_backward<Schedule, Arguments...>,
-      "Pipeline<Schedule with I and W, Count, ..., Checkpoint<...>>: its weight gradients need "
-      "activations for longer than they are computed again; leave Checkpoint out, or "
-      "take OneFOneB");
-  static_assert(!repeats_late_gradients<Schedule, Arguments...>,
-                "Pipeline<asynchronous schedule, ..., Reproducible<>>: its gradients are late by "
-                "as many steps as there are devices, so other devices give other bits; leave "
-                "Reproducible out");
-  static_assert(!recomputes_by_other_weights<Schedule, Arguments...>,
-                "Pipeline<Schedule, 1, ..., Checkpoint<...>>: FeaturesReplay and PipelinedModel "
-                "compute passes again already, and WeightPrediction's weights are gone by then; "
-                "leave Checkpoint out");
+      ArgumentIs<Argument::late_leaves, !repeats_late_gradients<Schedule, Arguments...>>::value);
+  static_assert(ArgumentIs<Argument::late_checkpoint,
+                           !recomputes_by_other_weights<Schedule, Arguments...>>::value);
 };
 
 /// Where the primary template is taken for arguments that an asynchronous pipeline takes, that one
@@ -139,23 +120,6 @@ struct AsynchronousPipelineIsThere {
                 "<tandem/strategy/types/asynchronous_pipeline.hpp>, or <tandem/tandem.hpp>");
 };
 
-// The rule of a schedule that has no sentence of its own; the numbers are printed.
-template <int Parts, int Count, bool Fits>
-struct ScheduleTakesIt {
-  static constexpr bool value = true;
-  static_assert(Fits,
-                "Pipeline<Schedule, Count, ...>: the schedule has no order for so many parts and "
-                "microbatches; see its fits()");
-};
-
-template <int Parts, int Count, bool Fits>
-struct LateScheduleTakesIt {
-  static constexpr bool value = true;
-  static_assert(Fits,
-                "Pipeline<asynchronous schedule, Count, ...>: it updates behind every microbatch; "
-                "give Count 1, or take PipeDream2BW");
-};
-
 template <class Schedule, int Parts, int Count, bool Fits>
 concept HasOwnSentence = requires {
   typename Schedule::template Takes<Parts, Count, Fits>;
@@ -163,9 +127,10 @@ concept HasOwnSentence = requires {
 
 // Bases, not functions, so that the sentence is clang's only error.
 template <class Schedule, int Parts, int Count, bool Fits>
-struct TakesIt : ScheduleTakesIt<Parts, Count, Fits> {};
+struct TakesIt : ArgumentIs<Argument::order, Fits, Parts, Count> {};
 template <AsynchronousSchedule Schedule, int Parts, int Count, bool Fits>
-struct TakesIt<Schedule, Parts, Count, Fits> : LateScheduleTakesIt<Parts, Count, Fits> {};
+struct TakesIt<Schedule, Parts, Count, Fits>
+    : ArgumentIs<Argument::late_count, Fits, Parts, Count> {};
 
 template <class Schedule, int Parts, int Count, bool Fits>
 struct TakesInItsWords : TakesIt<Schedule, Parts, Count, Fits> {};
@@ -186,39 +151,16 @@ struct ScheduleTakes<Schedule, Parts, Count>
                       Parts % Schedule::chunks != 0 ||
                           Schedule::fits(Parts / Schedule::chunks, Count)> {
   static constexpr bool whole = Parts % Schedule::chunks == 0;
-  static_assert(whole || !turns_back<Schedule>,
-                "Pipeline<Schedule, Count, ...>: the parts of the model go down the devices and "
-                "back up, two a device; give an even number of Splits, or Auto of one");
-  static_assert(whole || turns_back<Schedule>,
-                "Pipeline<Interleaved<v>, Count, ...>: the parts of the model must be a multiple "
-                "of v; give v Splits a device");
+  static constexpr Argument parts =
+      turns_back<Schedule> ? Argument::turning_parts : Argument::interleaved_parts;
+  static_assert(ArgumentIs<parts, whole, Parts>::value);
 };
 
 template <AsynchronousSchedule Schedule, int Parts, int Count>
   requires(Parts >= 1 && Count >= 1)
 struct ScheduleTakes<Schedule, Parts, Count>
     : TakesInItsWords<Schedule, Parts, Count, Schedule::fits(Parts, Count)> {
-  static_assert(Parts <= 127,
-                "Pipeline<asynchronous schedule, Count, ...>: give 127 parts or fewer, so that "
-                "versions of weights can be counted");
-};
-
-template <bool Runs>
-struct ScheduleRunsInChunks {
-  static constexpr bool value = true;
-  static_assert(
-      Runs,
-      "Pipeline<Schedule, Count, Chunks<K>, ...>: in this schedule a device takes a microbatch's "
-      "message before it sends others' on, which its chunks cannot, so that they would wait "
-      "forever; take one of the library's schedules, or leave Chunks out");
-};
-
-template <bool Runs>
-struct ScheduleRuns {
-  static constexpr bool value = true;
-  static_assert(Runs,
-                "Pipeline<Schedule, Count, ...>: the devices would wait for each other forever, "
-                "or leave passes out; Cut<Net>::verdict says where");
+  static_assert(ArgumentIs<Argument::late_parts, (Parts <= 127), Parts>::value);
 };
 
 }  // namespace detail

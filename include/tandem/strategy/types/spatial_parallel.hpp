@@ -6,6 +6,7 @@
 
 #include <tandem/core/geometry.hpp>
 #include <tandem/core/mesh.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
@@ -32,20 +33,6 @@ constexpr Extent2d tiles_of() {
     return {};
   }
 }
-
-template <int H, int W, bool AnyReproducible, bool AllFit>
-struct SpatialParallelIsSound {
-  static constexpr bool value = true;
-  static_assert(DealsTiles<H, W>,
-                "SpatialParallel<H, W>: rows and columns of tiles, one of them for each device, "
-                "must be positive, and from 2 to 1024 in all; for one write SingleDevice<>");
-  static_assert(!AnyReproducible,
-                "SpatialParallel<H, W, Reproducible<>>: sums over an image's pixels are cut in H "
-                "W, so that the bits depend on these; leave Reproducible out (two runs have the "
-                "same bits)");
-  static_assert(AnyReproducible || AllFit,
-                "SpatialParallel<H, W, Options...>: options are Microbatches and Checkpoint");
-};
 
 }  // namespace detail
 
@@ -75,8 +62,11 @@ template <int H, int W, class... Options>
 struct SpatialParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::SpatialParallelIsSound<H, W, (requires { Options::leaves; } || ...),
-                                               (detail::TileOption<Options> && ...)>::value);
+  static constexpr bool repeats = (requires { Options::leaves; } || ...);
+  static constexpr bool fit = repeats || (detail::TileOption<Options> && ...);
+  static_assert(detail::ArgumentIs<detail::Argument::tiles, detail::DealsTiles<H, W>, H, W>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::tiles_leaves, !repeats>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::tiles_options, fit>::value);
 };
 
 template <int H, int W, class... Options>

@@ -8,6 +8,7 @@
 
 #include <tandem/core/mesh.hpp>
 #include <tandem/graph/spread/wishes.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/batch/options.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
@@ -45,18 +46,6 @@ concept DealsOut = N >= 2 && N <= most_slices && (TensorOption<Options> && ...);
 template <int N, class... Options>
 concept DealsOutParts = DealsOut<N, Options...> &&(DealingOption<Options>&&...);
 
-template <int N, bool AllFit>
-struct TensorParallelIsSound {
-  static constexpr bool value = true;
-  static_assert(N >= 2 && N <= most_slices,
-                "TensorParallel<N>: N, the devices that share each layer, must be from 2 to 1024; "
-                "for one write SingleDevice<>");
-  static_assert(
-      AllFit,
-      "TensorParallel<N, Options...>: options are Microbatches, Reproducible, Checkpoint, "
-      "Slices, SplitOutputs, SplitInputs, KeepWhole and SequenceRows");
-};
-
 }  // namespace detail
 
 /// Each device computes all samples, with its slice of each pair of Linears or Conv2ds: the first's
@@ -93,7 +82,10 @@ template <int N, class... Options>
 struct TensorParallel : OneDeviceModel<1> {
   static constexpr int ranks = 1;
   static constexpr Batching batching{};
-  static_assert(detail::TensorParallelIsSound<N, (detail::TensorOption<Options> && ...)>::value);
+  static constexpr bool counts = N >= 2 && N <= detail::most_slices;
+  static_assert(detail::ArgumentIs<detail::Argument::tensor, counts, N>::value);
+  static_assert(detail::ArgumentIs<detail::Argument::tensor_options,
+                                   (detail::TensorOption<Options> && ...)>::value);
 };
 
 template <int N, class... Options>
