@@ -48,7 +48,8 @@ inline void draw(PlanArguments const& a, tandem::SearchResult const& result,
   tandem::Plan const* const plan = tandem::recommended_plan(result);
   tandem::PageExtras page{.title = title_of(a, task.machine), .memory = task.device_memory()};
   if (plan != nullptr && !(a.svg.empty() && a.trace.empty() && a.html.empty())) {
-    tandem::CostGraph const graph = costs_of(a, std::max(1, a.batch / plan->worker.microbatches));
+    tandem::CostGraph const graph =
+        costs_of(a, std::max(1, a.batch / plan->worker.batching.microbatches));
     tandem::SimulatedStep const step =
         tandem::simulate_worker(plan->worker, plan->step, graph, task.machine);
     draw(a, step, tandem::strategy_label(*plan));

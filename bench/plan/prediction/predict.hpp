@@ -24,7 +24,7 @@ namespace tandem::bench {
 /// A strategy at work, and what the planner calls it.
 class Predicted {
  public:
-  Predicted(std::string type, WorkerStrategy strategy, int count)
+  Predicted(std::string type, StrategyValue strategy, int count)
       : name{std::move(type)}, worker{std::move(strategy)}, workers{count} {}
   Predicted(Predicted const&) = delete;
   Predicted& operator=(Predicted const&) = delete;
@@ -39,7 +39,7 @@ class Predicted {
   }
 
   std::string name;
-  WorkerStrategy worker;
+  StrategyValue worker;
   int workers;
   std::vector<double> seconds;
 
@@ -50,7 +50,7 @@ class Predicted {
 template <class Net, class Strategy>
 class Steps final : public Predicted {
  public:
-  Steps(std::string type, WorkerStrategy strategy, int count, int batch)
+  Steps(std::string type, StrategyValue strategy, int count, int batch)
       : Predicted{std::move(type), std::move(strategy), count},
         trainer_{{.batch = batch,
                   .optimizer = Sgd{.learning_rate = 0.001F, .momentum = 0.9F},
@@ -91,18 +91,16 @@ void predict(std::vector<Prediction>& rows, std::string const& network,
 
   std::vector<std::unique_ptr<Predicted>> all;
   auto const add = [&]<class Strategy>(Strategy const*, std::string const& name,
-                                       WorkerStrategy const& worker, int workers) {
+                                       StrategyValue const& worker, int workers) {
     all.push_back(std::make_unique<Steps<Net, Strategy>>(name, worker, workers, batch));
   };
   add(static_cast<DataParallel<2> const*>(nullptr), "DataParallel<2>", {}, 2);
   add(static_cast<ModelParallel<First, Second> const*>(nullptr), "ModelParallel<" + cut,
-      {.devices = 2}, 1);
+      detail::chain_worker("sequential", 2), 1);
   add(static_cast<Pipeline<OneFOneB, 4, First, Second> const*>(nullptr),
-      "Pipeline<OneFOneB, 4, " + cut, {.schedule = "one_f_one_b", .devices = 2, .microbatches = 4},
-      1);
+      "Pipeline<OneFOneB, 4, " + cut, detail::chain_worker("one_f_one_b", 2, 4), 1);
   add(static_cast<CrossModelParallel<AverageGradients, First, Second> const*>(nullptr),
-      "CrossModelParallel<AverageGradients, " + cut,
-      {.schedule = "cross_model", .devices = 2, .microbatches = 2}, 1);
+      "CrossModelParallel<AverageGradients, " + cut, detail::chain_worker("cross_model", 2, 2), 1);
 
   Profiler<Net> profiler{{.samples = {batch / 4, batch / 2, batch}}};
   for (auto const& one : all) {
@@ -126,7 +124,7 @@ void predict(std::vector<Prediction>& rows, std::string const& network,
     write_profile(profile, settings.folder + "/" + network + ".json");
   }
   for (auto const& one : all) {
-    std::vector<int> const sizes = one->worker.devices == 1
+    std::vector<int> const sizes = one->worker.replica_devices() == 1
                                        ? std::vector<int>{halves.of[0] + halves.of[1]}
                                        : std::vector<int>{halves.of[0], halves.of[1]};
     ProfiledStep const step = profiled_step(profile, one->worker, sizes, one->workers, batch);

@@ -24,6 +24,7 @@
 #include <tandem/schedule/orders/one_f_one_b.hpp>
 #include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/lower.hpp>
+#include <tandem/strategy/value_text.hpp>
 
 namespace two_way {
 
@@ -52,18 +53,19 @@ enum class Tried { gpipe, all };
 /// minibatch one behind the other; one device takes @p one.
 inline Gain best_pipeline(tandem::CostGraph const& piece, int pieces, double one, Tried tried) {
   Gain best{.one = one, .two = 1e30};
-  for (tandem::WorkerStrategy const& worker : tandem::detail::worker_strategies(2, pieces)) {
-    bool const usable = worker.microbatches == pieces && !worker.is_placed() &&
-                        !worker.keeps_two_copies() && !worker.asynchrony().on() &&
-                        !worker.recomputes &&
-                        (tried == Tried::all || worker.schedule == tandem::GPipe::name);
+  for (tandem::StrategyValue const& worker : tandem::detail::worker_strategies(2, pieces)) {
+    bool const usable =
+        worker.batching.microbatches == pieces && worker.cut != tandem::CutKind::placed &&
+        !tandem::detail::has_two_copies(worker.schedule) && !worker.asynchrony().on() &&
+        !worker.repeats_stages() && (tried == Tried::all || worker.schedule == tandem::GPipe::name);
     if (!usable) {
       continue;
     }
     tandem::WorkerStep const step = tandem::worker_step(worker, piece, two_v100(), 3);
     if (step.problem.empty() && step.seconds < best.two) {
       best.two = step.seconds;
-      best.how = tandem::detail::type_beginning(worker) + "…>";
+      std::string const type = tandem::type_text(worker);
+      best.how = type.substr(0, type.find("Auto<")) + "…>";
     }
   }
   return best;

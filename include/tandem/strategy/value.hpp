@@ -25,6 +25,7 @@
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/model_shape.hpp>
 #include <tandem/strategy/program.hpp>
+#include <tandem/strategy/rules.hpp>
 
 namespace tandem {
 
@@ -42,9 +43,9 @@ struct StrategyValue {
   bool any_replicas = false;  ///< DataParallel<>: `batching` is of one replica
   int all_microbatches = 0;   ///< then, of all replicas; 0: each has those of `batching`
   CutKind cut = CutKind::whole;
-  int parts = 1;                                  ///< of one copy of the model
-  std::vector<int> tops{};                        ///< of `splits`: top-level layers of each part
-  std::vector<std::int16_t> device{};             ///< of `placed`: of each node
+  int parts = 1;                       ///< of one copy of the model; of `placed`, devices at least
+  std::vector<int> tops{};             ///< of `splits`: top-level layers of each part
+  std::vector<std::int16_t> device{};  ///< of `placed`: of each node
   std::string schedule = SequentialStages::name;  ///< a name of make_schedule()
   int stages_a_device = 1;                        ///< v of Interleaved<v>
   bool post_validated = false;                    ///< PostValidated<Schedule>
@@ -59,6 +60,16 @@ struct StrategyValue {
   /// Devices over which a replica's parts are spread.
   [[nodiscard]] int devices() const {
     return cut == CutKind::whole ? 1 : cut == CutKind::placed ? placed_devices() : chain_devices();
+  }
+  /// Devices of a replica.
+  [[nodiscard]] int replica_devices() const { return devices() * tensor; }
+  /// Whether all of these share each layer, or each image.
+  [[nodiscard]] bool shares_all() const { return tensor > 1 && devices() == 1; }
+  /// Whether devices have other layers or shapes than the network.
+  [[nodiscard]] bool rewrites() const { return tensor > 1 || batching.chunks > 1; }
+  /// Whether forward passes are computed again, by whole stages.
+  [[nodiscard]] bool repeats_stages() const {
+    return checkpoint.every == CheckpointRule::boundaries;
   }
   /// In how many slices layers are computed that devices share; 1: none is.
   [[nodiscard]] int layer_slices() const {
@@ -90,7 +101,7 @@ struct StrategyValue {
 
  private:
   [[nodiscard]] int placed_devices() const {
-    int most = 0;
+    int most = parts - 1;
     for (int const d : device) {
       most = d > most ? d : most;
     }
@@ -106,6 +117,10 @@ namespace detail {
 
 /// What of a value no strategy's type says, whatever the network is; null: nothing.
 TANDEM_ONCE char const* fault_of(StrategyValue const& value);
+
+/// What the rules ask of a strategy, but of its network.
+/// @param widest_tie  devices that share a parameter, at most
+TANDEM_ONCE RuleFacts rule_facts(StrategyValue const& value, int widest_tie);
 
 /// The class that a strategy's model is cut by: the strategy itself, or what stands in it.
 template <class S>
@@ -219,6 +234,29 @@ TANDEM_ONCE char const* fault_of(StrategyValue const& value) {
     return "there are more devices, or more microbatches, than an int can count";
   }
   return nullptr;
+}
+
+TANDEM_ONCE RuleFacts rule_facts(StrategyValue const& value, int widest_tie) {
+  Batching const& batching = value.batching;
+  return {.slices = value.tensor,
+          .layer_slices = value.layer_slices(),
+          .tiles = value.tiles,
+          .copies = has_two_copies(value.schedule) ? 2 : 1,
+          .microbatches = batching.microbatches,
+          .chunks = batching.chunks,
+          .asynchronous = value.asynchrony().on(),
+          .post_validated = value.post_validated,
+          .keeps_two = value.averaging.keeps_two(),
+          .reproducible = batching.reproducible,
+          .rounds = batching.wire != WireFormat::exact,
+          .any_replicas = value.any_replicas,
+          .several_replicas = value.any_replicas || batching.replicas > 1,
+          .asks_sharded_state = batching.sharded_state,
+          .sharded_state = value.shards_state(),
+          .sharded_gradients = value.shards_gradients(),
+          .sequence_rows = value.tensor > 1 && value.sequence_rows,
+          .ties_cross = widest_tie > 1,
+          .widest_tie = widest_tie};
 }
 
 }  // namespace tandem::detail

@@ -117,9 +117,9 @@ TEST_CASE("no worker takes less than its bound") {
         if (!one.step.problem.empty()) {
           continue;
         }
-        WorkerStrategy const& worker = one.strategy;
+        StrategyValue const& worker = one.strategy;
         double const least = least_worker_seconds(
-            worker, costs_of(task)(std::max(1, own.batch / worker.microbatches)));
+            worker, costs_of(task)(std::max(1, own.batch / worker.batching.microbatches)));
         CAPTURE(strategy_label({.worker = worker, .step = one.step}));
         CHECK(least <= one.step.seconds * (1 + 1e-9));
         ++workers;
@@ -193,7 +193,7 @@ TEST_CASE("65,536 devices") {
   for (Plan const& plan : own.plans) {
     CHECK(plan.devices() == 65'536);
   }
-  CHECK(own.plans.front().worker.devices > 1);
+  CHECK(own.plans.front().worker.replica_devices() > 1);
   CHECK(own.bound.simulated < own.bound.workers);
   std::string const text = search_text(result);
   std::string const simulated = std::to_string(own.bound.simulated) + " of " +

@@ -122,7 +122,7 @@ TEST_CASE("failures are part of the time to converge, and said") {
   WorkerSteps const hopeless{task({.device = hour, .checkpoint = 1, .restart = 600}), costs};
   for (Plan const& plan : search_plans(hopeless, epochs, 64)) {
     CHECK_FALSE(plan.can_win());
-    if (plan.worker.devices == 1) {
+    if (plan.worker.replica_devices() == 1) {
       CHECK(plan.problem == "devices fail so often that less than 1 % of the time trains");
     }
   }

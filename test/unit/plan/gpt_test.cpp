@@ -73,8 +73,8 @@ TEST_CASE("a pipeline of GPT-2 is cut in halves of its work") {
   CostGraph const g = static_costs(graph<models::Gpt2<>>, dgx1_v100(), MathPrecision::fp32, 4);
   std::vector<double> const times = detail::part_times(g);
   REQUIRE(times.size() == 16);
-  WorkerStep const step = worker_step({.schedule = "one_f_one_b", .devices = 2, .microbatches = 8},
-                                      g, dgx1_v100(), 4.0);
+  WorkerStep const step =
+      worker_step(detail::chain_worker("one_f_one_b", 2, 8), g, dgx1_v100(), 4.0);
   REQUIRE(step.problem.empty());
   REQUIRE(step.sizes.size() == 2);
   CHECK(step.sizes[0] > 8);  // the words at the end weigh more than three blocks
@@ -102,16 +102,16 @@ TEST_CASE("the words that both ends of a pipeline hold are added between them, o
   int late = 0;
   for (WorkerSteps::One const& one : steps.all()) {
     CAPTURE(one.strategy.schedule);
-    bool const shares = one.strategy.devices == 2 && !one.strategy.is_placed();
+    bool const shares = one.strategy.replica_devices() == 2 && one.strategy.cut != CutKind::placed;
     if (one.strategy.asynchrony().on()) {
       ++late;
       CHECK(one.step.problem == detail::sentence_of(detail::Rule::ties_asynchronous));
     } else if (shares) {
-      bool const two = one.strategy.keeps_two_copies();
-      auto const map = make_map(one.strategy.schedule, 2, one.strategy.chunks);
+      bool const two = detail::has_two_copies(one.strategy.schedule);
+      auto const map = make_map(one.strategy.schedule, 2, one.strategy.stages_a_device);
       bool const turns = !two && map.device.front() == map.device.back();
       CHECK(one.step.ties == doctest::Approx(turns ? 0 : two ? 2 * once : once));
-    } else if (one.strategy.devices == 1) {
+    } else if (one.strategy.replica_devices() == 1) {
       CHECK(one.step.ties == 0);
     }
   }
@@ -129,10 +129,10 @@ TEST_CASE("on equal devices with fast links GPT-2 trains data parallel, as long 
     WorkerSteps const steps{task, costs};
     return search_plans(steps, EpochCurve::measured(one), 2).front();
   };
-  CHECK(best().worker.devices == 1);
+  CHECK(best().worker.replica_devices() == 1);
   task.memory = 7e9;  // 9.4 GB are needed
   Plan const cut = best();
-  CHECK(cut.worker.devices == 2);
+  CHECK(cut.worker.replica_devices() == 2);
   CHECK(cut.problem.empty());
 }
 

@@ -14,17 +14,17 @@ namespace page_test {
 
 using namespace tandem;
 
-Plan plan(WorkerStrategy const& worker, int devices, double seconds, double memory = 1e9) {
+Plan plan(StrategyValue const& worker, int devices, double seconds, double memory = 1e9) {
   return {.worker = worker,
-          .workers = devices / worker.devices,
+          .workers = devices / worker.replica_devices(),
           .step = {.seconds = seconds, .memory = memory, .sizes = {2, 1}},
           .time = {.step = seconds, .steps_per_epoch = 1, .epochs = 1}};
 }
 
-WorkerStrategy const alone{};
-WorkerStrategy const cut{.devices = 2};
-WorkerStrategy const pipeline{.schedule = "gpipe", .devices = 2, .microbatches = 4};
-WorkerStrategy const late{.schedule = "pipedream", .devices = 2};
+StrategyValue const alone{};
+StrategyValue const cut = detail::chain_worker("sequential", 2);
+StrategyValue const pipeline = detail::chain_worker("gpipe", 2, 4);
+StrategyValue const late = detail::chain_worker("pipedream", 2);
 
 /// A hybrid wins from 4 devices on.
 SearchResult result() {
@@ -63,9 +63,9 @@ TEST_CASE("families: the fastest of a kind, by devices") {
   two.of[1].plans.back().problem = "too large";
   std::vector<StrategyFamily> const again = strategy_families(two);
   CHECK(again[0].best[1].plan->time.seconds() == 200);
-  two.of[0].plans[0].worker = {.schedule = WorkerStrategy::placed, .devices = 2};
-  two.of[0].plans[1].worker = {.schedule = "cross_model", .devices = 2};
-  two.of[0].plans[2].worker.recomputes = true;
+  two.of[0].plans[0].worker = detail::placed_worker(2);
+  two.of[0].plans[1].worker = detail::chain_worker("cross_model", 2);
+  two.of[0].plans[2].worker.checkpoint = {CheckpointRule::boundaries};
   std::vector<StrategyFamily> const others = strategy_families(two);
   REQUIRE(others.size() == 7);
   CHECK(others[2].name == "ModelParallel, placed");

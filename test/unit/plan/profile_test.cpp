@@ -211,14 +211,15 @@ TEST_CASE("a predicted step has the devices' own times") {
   CHECK(profiled_step(profile, {}, {2}, 4, 4).reduction == doctest::Approx(0.5 + 1.5 * 8 / 4.0));
 
   // One device at a time, so neither is slowed; then both update, the larger part last.
-  ProfiledStep const model = profiled_step(profile, {.devices = 2}, {1, 1}, 1, 4);
+  ProfiledStep const model =
+      profiled_step(profile, detail::chain_worker("sequential", 2), {1, 1}, 1, 4);
   CHECK(model.passes == doctest::Approx(4 * 10));
   CHECK(model.reduction == 0);
   CHECK(model.update == doctest::Approx(2 * 5));
   CHECK(model.rest == doctest::Approx(0.04));
 
-  ProfiledStep const cross = profiled_step(
-      profile, {.schedule = "cross_model", .devices = 2, .microbatches = 2}, {1, 1}, 1, 4);
+  ProfiledStep const cross =
+      profiled_step(profile, detail::chain_worker("cross_model", 2, 2), {1, 1}, 1, 4);
   CHECK(cross.passes > 2 * 10);
   CHECK(cross.passes <= 2 * 2 * 12);
   CHECK(cross.update == doctest::Approx(2 * 8));
@@ -230,7 +231,7 @@ TEST_CASE("a pipeline is slowed only while both devices work") {
   for (DeviceTimes* const times : {&profile.alone, &profile.together}) {  // equal parts
     times->node[2] = times->node[1];
   }
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 2, 4);
   double const slowed = profiled_step(profile, worker, {1, 1}, 1, 4).passes;
   profile.together = profile.alone;
   double const alone = profiled_step(profile, worker, {1, 1}, 1, 4).passes;
@@ -244,7 +245,8 @@ TEST_CASE("steps that cannot be are refused") {
   NetworkProfile const profile = two_parts();
   for (std::vector<int> const& sizes : {std::vector<int>{2}, {2, 0}, {1, 2}}) {
     CHECK_THROWS_WITH_AS(
-        static_cast<void>(profiled_step(profile, {.devices = 2}, sizes, 1, 4)),
+        static_cast<void>(
+            profiled_step(profile, detail::chain_worker("sequential", 2), sizes, 1, 4)),
         doctest::Contains("give each stage of a worker its number of top-level parts"),
         ContractError);
   }

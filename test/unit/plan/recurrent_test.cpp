@@ -110,9 +110,10 @@ double gain_of_two(WorkerSteps const& steps) {
   double two = 1e30;
   for (WorkerSteps::One const& found : steps.all()) {
     bool const usable = found.step.problem.empty() && !found.strategy.asynchrony().on();
-    if (usable && found.strategy.devices == 1 && found.strategy.every == 0) {
+    if (usable && found.strategy.replica_devices() == 1 && found.strategy.checkpoint.every == 0) {
       one = found.step.seconds;
-    } else if (usable && found.strategy.devices == 2 && !found.strategy.keeps_two_copies()) {
+    } else if (usable && found.strategy.replica_devices() == 2 &&
+               !detail::has_two_copies(found.strategy.schedule)) {
       two = std::min(two, found.step.seconds);
     }
   }
@@ -157,8 +158,8 @@ struct DataParallelStep {
 DataParallelStep data_parallel(WorkerSteps const& steps, int devices) {
   EpochCurve const curve = EpochCurve::measured(parse_epoch_points("1024:5,2048:16"));
   for (Plan const& plan : search_plans(steps, curve, devices)) {
-    if (plan.workers == devices && plan.worker.microbatches == 1 && plan.worker.every == 0 &&
-        plan.shard == Sharding::none) {
+    if (plan.workers == devices && plan.worker.batching.microbatches == 1 &&
+        plan.worker.checkpoint.every == 0 && plan.shard == Sharding::none) {
       return {plan.time.step, plan.step.memory};
     }
   }

@@ -125,15 +125,15 @@ TEST_CASE("pipelines gather rows where the layer is; the simulator waits as long
   WorkerSteps const steps = steps_of<Rows>(2);
   int seen = 0;
   for (WorkerSteps::One const& one : steps.all()) {
-    if (one.strategy.schedule != "one_f_one_b" || one.strategy.recomputes) {
+    if (one.strategy.schedule != "one_f_one_b" || one.strategy.repeats_stages()) {
       continue;
     }
     ++seen;
-    CAPTURE(one.strategy.microbatches);
+    CAPTURE(one.strategy.batching.microbatches);
     REQUIRE(one.step.problem.empty());
-    CostGraph const whole = costs<Rows>(batch / one.strategy.microbatches);
-    double const both = whole.node[embedding].rows.bytes(one.strategy.microbatches) +
-                        whole.node[softmax].rows.bytes(one.strategy.microbatches);
+    CostGraph const whole = costs<Rows>(batch / one.strategy.batching.microbatches);
+    double const both = whole.node[embedding].rows.bytes(one.strategy.batching.microbatches) +
+                        whole.node[softmax].rows.bytes(one.strategy.batching.microbatches);
     REQUIRE(one.step.row_bytes.size() == 2);
     CHECK(one.step.row_bytes[0] + one.step.row_bytes[1] == both);
     CHECK(one.step.gradient_bytes[0] + one.step.gradient_bytes[1] ==
@@ -163,16 +163,17 @@ TEST_CASE("what the compiler refuses is not recommended, with its reason") {
   for (WorkerSteps::One const& one : rows.all()) {
     CAPTURE(one.strategy.schedule);
     bool const late = one.strategy.asynchrony().on();
-    if (late || one.strategy.keeps_two_copies()) {
+    if (late || detail::has_two_copies(one.strategy.schedule)) {
       CHECK(one.step.problem == detail::sentence_of(late ? detail::Rule::rows_asynchronous
                                                          : detail::Rule::rows_two_copies));
-    } else if (!one.strategy.is_placed()) {
+    } else if (one.strategy.cut != CutKind::placed) {
       CHECK(one.step.problem == "");
     }
   }
   for (WorkerSteps::One const& one : lives.all()) {
     CAPTURE(one.strategy.schedule);
-    bool const fits = one.strategy.devices * one.strategy.chunks <= 3 && !one.strategy.is_placed();
+    bool const fits = one.strategy.replica_devices() * one.strategy.stages_a_device <= 3 &&
+                      one.strategy.cut != CutKind::placed;
     bool const late = one.strategy.asynchrony().on();
     if (fits) {
       CHECK(one.step.problem ==

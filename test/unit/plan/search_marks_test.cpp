@@ -19,8 +19,8 @@ using test::task_of;
 TEST_CASE("a pipeline that is never emptied: its period, and versions of weights") {
   std::vector<double> const parts{1, 3, 2, 1};
   auto const step = [&](char const* name, int microbatches) {
-    return worker_step({.schedule = name, .devices = 4, .microbatches = microbatches},
-                       chain(parts, 1, 7), free_links(), 3);
+    return worker_step(detail::chain_worker(name, 4, microbatches), chain(parts, 1, 7),
+                       free_links(), 3);
   };
   // Nobody waits for anything but the slowest stage, of 3 + 6 s, or 3 + 3 + 6 s.
   CHECK(step("pipedream", 1).seconds == doctest::Approx(9));
@@ -60,8 +60,8 @@ TEST_CASE("with messages the period is what one step more makes the whole longer
       ActionRows const table = lower(make_schedule(late.name, 4, late.microbatches, 1, steps), map);
       return static_cast<double>(simulate(table, map, costs).makespan) * 1e-9;
     };
-    CHECK(worker_step({.schedule = late.name, .devices = 4, .microbatches = late.microbatches},
-                      chain(parts, 1, 7), machine, 3)
+    CHECK(worker_step(detail::chain_worker(late.name, 4, late.microbatches), chain(parts, 1, 7),
+                      machine, 3)
               .seconds == doctest::Approx((makespan(250) - makespan(50)) / 200).epsilon(0.005));
   }
 }

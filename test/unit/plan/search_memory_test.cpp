@@ -45,24 +45,26 @@ struct InTwo {
   using Pipe = Pipeline<Schedule, 4, Split<First>, Split<rest>, Options...>;
 
   static void check_pipelines(int batch) {
-    WorkerStrategy worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+    StrategyValue worker = detail::chain_worker("one_f_one_b", 2, 4);
     check_worker_memory<Net, Pipe<OneFOneB>>(worker, step, batch);
     worker.schedule = "gpipe";
     check_worker_memory<Net, Pipe<GPipe>>(worker, step, batch);
-    worker.recomputes = true;
+    worker.checkpoint = {CheckpointRule::boundaries};
     check_worker_memory<Net, Pipe<GPipe, Checkpoint<Boundaries>>>(worker, step, batch);
     worker.schedule = "one_f_one_b";
     check_worker_memory<Net, Pipe<OneFOneB, Checkpoint<Boundaries>>>(worker, step, batch);
   }
 
   static void check_models(int batch) {
-    check_worker_memory<Net, ModelParallel<Split<First>, Split<rest>>>({.devices = 2}, step, batch);
+    StrategyValue worker = detail::chain_worker("sequential", 2);
+    check_worker_memory<Net, ModelParallel<Split<First>, Split<rest>>>(worker, step, batch);
+    worker.checkpoint = {CheckpointRule::boundaries};
     check_worker_memory<Net, ModelParallel<Split<First>, Split<rest>, Checkpoint<Boundaries>>>(
-        {.devices = 2, .recomputes = true}, step, batch);
-    WorkerStrategy worker{.schedule = "cross_model", .devices = 2, .microbatches = 2};
+        worker, step, batch);
+    worker = detail::chain_worker("cross_model", 2, 2);
     check_worker_memory<Net, CrossModelParallel<AverageGradients, Split<First>, Split<rest>>>(
         worker, step, batch);
-    worker.recomputes = true;
+    worker.checkpoint = {CheckpointRule::boundaries};
     check_worker_memory<Net, CrossModelParallel<AverageGradients, Split<First>, Split<rest>,
                                                 Checkpoint<Boundaries>>>(worker, step, batch);
     check_worker_memory<Net, DataParallel<2>>({}, {.sizes = {graph<Net>.tops}}, batch);
@@ -83,34 +85,34 @@ using Net = test::TinyNet;
 using Two = InTwo<Net, 4>;
 
 TEST_CASE("every other schedule") {
-  WorkerStrategy worker{.schedule = "zero_bubble_h1", .devices = 2, .microbatches = 4};
+  StrategyValue worker = detail::chain_worker("zero_bubble_h1", 2, 4);
   check_worker_memory<Net, Two::Pipe<ZeroBubbleH1>>(worker, Two::step, 16);
   worker.schedule = "chimera";
   check_worker_memory<Net, Two::Pipe<Chimera>>(worker, Two::step, 16);
-  worker.schedule = "interleaved";
-  worker.chunks = 2;
+  worker = detail::chain_worker("interleaved", 2, 4, 2);
   check_worker_memory<Net, Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
       worker, {.sizes = {2, 2, 2, 3}}, 16);
-  worker.schedule = "zero_bubble_v";
+  worker = detail::chain_worker("zero_bubble_v", 2, 4);
   check_worker_memory<Net, Pipeline<ZeroBubbleV, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
       worker, {.sizes = {2, 2, 2, 3}}, 16);
 }
 
 TEST_CASE("a further copy of what an update may take back") {
-  WorkerStrategy worker{.schedule = "zero_bubble_h2", .devices = 2, .microbatches = 4};
+  StrategyValue worker = detail::chain_worker("zero_bubble_h2", 2, 4);
   check_worker_memory<Net, Two::Pipe<ZeroBubbleH2>>(worker, Two::step, 16);
   worker.post_validated = true;
   check_worker_memory<Net, Two::Pipe<PostValidated<ZeroBubbleH2>>>(worker, Two::step, 16);
   check_worker_memory<Net, Hybrid<DataParallel<2>, Two::Pipe<PostValidated<ZeroBubbleH2>>>>(
       worker, Two::step, 16);
-  worker.schedule = "zero_bubble_v";
+  worker = detail::chain_worker("zero_bubble_v", 2, 4);
+  worker.post_validated = true;
   check_worker_memory<
       Net, Pipeline<PostValidated<ZeroBubbleV>, 4, Split<2>, Split<2>, Split<2>, Split<3>>>(
       worker, {.sizes = {2, 2, 2, 3}}, 16);
 }
 
 TEST_CASE("a gradient that comes before it is wanted is held beside what is computed meanwhile") {
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 2, 4);
   WorkerCut cut = detail::worker_cut(graph<Net>, worker, Two::step, 16);
   std::vector<DeviceMemory> const usual = worker_memory(graph<Net>, cut, {});
   auto& row = cut.table.front();  // rows of one's own may wait for a gradient early
@@ -122,7 +124,7 @@ TEST_CASE("a gradient that comes before it is wanted is held beside what is comp
   });
   REQUIRE(begun < comes);
   std::rotate(begun, comes, comes + 1);
-  REQUIRE(verify(cut.table, cut.map, worker.microbatches));
+  REQUIRE(verify(cut.table, cut.map, worker.batching.microbatches));
   std::vector<DeviceMemory> const early = worker_memory(graph<Net>, cut, {});
   CHECK(early[0].activation_gradients > usual[0].activation_gradients);
   CHECK(early[0].kept == usual[0].kept);
@@ -133,7 +135,7 @@ TEST_CASE("versions of weights, where gradients are late") {
   WorkerStep const step{.sizes = {3, 3, 3}};
   auto const compare = [&]<class Schedule, int Count = 1>() {
     check_worker_memory<Net, Pipeline<Schedule, Count, Split<3>, Split<3>, Split<3>>>(
-        {.schedule = Schedule::name, .devices = 3, .microbatches = Count}, step, 12);
+        detail::chain_worker(Schedule::name, 3, Count), step, 12);
   };
   compare.operator()<PipeDream>();
   compare.operator()<PipeDreamVerticalSync>();
@@ -151,18 +153,17 @@ TEST_CASE("placed nodes") {
   for (std::int16_t const device : branches.places.device) {
     step.placement.push_back(device);
   }
-  check_worker_memory<Net, ModelParallel<Placed<branches>>>({.schedule = "placed", .devices = 3},
-                                                            step, 16);
+  check_worker_memory<Net, ModelParallel<Placed<branches>>>(detail::placed_worker(3), step, 16);
 }
 
 TEST_CASE("16 bits: parameters in 32, weights in products and activations in 16") {
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 2, 4);
   check_worker_memory<Net, Two::Pipe<OneFOneB>, Bf16>(worker, Two::step, 16, MathPrecision::bf16);
   check_worker_memory<Net, Two::Pipe<OneFOneB>, Fp64>(worker, Two::step, 16, MathPrecision::fp64);
 }
 
 TEST_CASE("replicas that have a part of the optimizer's state each") {
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 2, 4);
   check_worker_memory<Net, DataParallel<4, ShardedState>>({}, {.sizes = {graph<Net>.tops}}, 8);
   check_worker_memory<Net, Hybrid<DataParallel<2, ShardedState>, Two::Pipe<OneFOneB>>>(
       worker, Two::step, 16);
@@ -188,7 +189,7 @@ TEST_CASE("a search shards the state where it does not fit in whole") {
     return make_plan(steps, steps.all().front(), EpochCurve::measured({{1, 1}}), devices);
   };
   Plan const whole = plan_of(1e12, 4);
-  REQUIRE(whole.worker.devices == 1);
+  REQUIRE(whole.worker.replica_devices() == 1);
   CHECK(whole.shard == Sharding::none);
   CHECK(strategy_type(whole) == "DataParallel<4>");
   Plan const part = plan_of(whole.step.memory - 1, 4);
@@ -232,7 +233,7 @@ struct Named
                                      Concat<Sequential<>, Use<Early>>, Linear<8>>> {};
 
 TEST_CASE("values that a stage passes on") {
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 3, .microbatches = 4};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 3, 4);
   using S = Pipeline<OneFOneB, 4, Split<2>, Split<2>, Split<3>>;
   check_worker_memory<Named, S>(worker, {.sizes = {2, 2, 3}}, 16);
 }
@@ -242,7 +243,7 @@ struct Rows
                                          Vocabulary<300, Sampled<20>, RowGradient>>> {};
 
 TEST_CASE("gradients of rows: those of a replica's microbatches, and of the other replicas") {
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 2, .microbatches = 4};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 2, 4);
   using Pipe = Pipeline<OneFOneB, 4, Split<2>, Split<2>>;
   check_worker_memory<Rows, DataParallel<3>>({}, {.sizes = {4}}, 8);
   check_worker_memory<Rows, Pipe>(worker, {.sizes = {2, 2}}, 8);

@@ -45,7 +45,7 @@ struct Pairs
 
 TEST_CASE("devices that share layers: their memory, and the sums between") {
   constexpr int batch = 16;
-  WorkerStrategy const worker{.devices = 4, .slices = 4};
+  StrategyValue const worker{.tensor = 4};
   Machine const machine = dgx1_v100();
   WorkerStep const step =
       rewritten_worker_step(worker, graph<Pairs>, machine, MathPrecision::fp32, batch);
@@ -71,7 +71,7 @@ TEST_CASE("devices that share layers: their memory, and the sums between") {
                           }};
   std::vector<std::string> types;
   for (Plan const& plan : search_plans(steps, EpochCurve::measured({{1, 1}}), 8)) {
-    if (plan.worker.is_tensor()) {
+    if (plan.worker.shares_all()) {
       CHECK(plan.feasible());
       types.push_back(strategy_type(plan));
     }
@@ -84,7 +84,7 @@ TEST_CASE("devices that share layers: their memory, and the sums between") {
 struct Words : Network<Tokens<8, 4096>, Sequential<Embedding<4096, 256>, Vocabulary<4096>>> {};
 
 TEST_CASE("devices that share words: two sums of rows, and four doubles of each row and device") {
-  WorkerStrategy const worker{.devices = 4, .slices = 4};
+  StrategyValue const worker{.tensor = 4};
   for (Machine const& machine : {hosts(), dgx_a100()}) {
     WorkerStep const step =
         rewritten_worker_step(worker, graph<Words>, machine, MathPrecision::fp32, 16);
@@ -96,7 +96,7 @@ TEST_CASE("devices that share words: two sums of rows, and four doubles of each 
 }
 
 TEST_CASE("devices share convolutions, on GPUs, too") {
-  WorkerStrategy const worker{.devices = 2, .slices = 2};
+  StrategyValue const worker{.tensor = 2};
   GraphView const network = graph<models::ResNet18<10>>;
   for (Machine const& machine : {hosts(), dgx_a100()}) {
     CHECK(rewritten_worker_step(worker, network, machine, MathPrecision::fp32, 16).problem.empty());
@@ -106,18 +106,19 @@ TEST_CASE("devices share convolutions, on GPUs, too") {
 struct Small : models::Gpt<65, 8, 16, 2, 3> {};
 
 TEST_CASE("devices that share the layers of a pipeline's stages") {
-  WorkerStrategy worker{.schedule = "one_f_one_b", .devices = 4, .microbatches = 4, .slices = 2};
+  StrategyValue worker = detail::chain_worker("one_f_one_b", 2, 4);
+  worker.tensor = 2;
   WorkerStep const step{.sizes = {3, 4}};
   using Pipe = Pipeline<OneFOneB, 4, Split<3>, Split<4>>;
   check_worker_memory<Small, Hybrid<Pipe, TensorParallel<2>>>(worker, step, 16);
   check_worker_memory<Small, Hybrid<DataParallel<2, ShardedParameters>, Pipe, TensorParallel<2>>>(
       worker, step, 16);
-  worker.recomputes = true;
+  worker.checkpoint = {CheckpointRule::boundaries};
   check_worker_memory<
       Small,
       Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<4>, Checkpoint<Boundaries>>, TensorParallel<2>>>(
       worker, step, 16);
-  worker.recomputes = false;
+  worker.checkpoint = {};
   worker.sequence_rows = true;
   check_worker_memory<Small, Hybrid<Pipe, TensorParallel<2, SequenceRows>>>(worker, step, 16);
   // The same words are types, those above.
@@ -136,11 +137,9 @@ TEST_CASE("stages of shared layers wait for their sums, rows for as much") {
   Machine fast = slow;
   fast.inside = {.bandwidth = 1e18, .latency = 0};
   auto const step_on = [&](Machine const& machine, bool rows) {
-    WorkerStrategy const worker{.schedule = "one_f_one_b",
-                                .devices = 4,
-                                .microbatches = 4,
-                                .slices = 2,
-                                .sequence_rows = rows};
+    StrategyValue worker = detail::chain_worker("one_f_one_b", 2, 4);
+    worker.tensor = 2;
+    worker.sequence_rows = rows;
     return rewritten_worker_step(worker, graph<Small>, machine, MathPrecision::fp32, 16);
   };
   WorkerStep const step = step_on(slow, false);
@@ -164,20 +163,20 @@ struct Recurrent
     : Network<Tokens<8, 40>, Sequential<Embedding<40, 16>, Lstm<16>, Lstm<16>, Vocabulary<40>>> {};
 
 TEST_CASE("chunks of time: a pipeline of one microbatch, its memory and its wave") {
-  WorkerStrategy worker{
-      .schedule = "one_f_one_b", .devices = 2, .microbatches = 2, .time_chunks = 4};
+  StrategyValue worker = detail::chain_worker("one_f_one_b", 2, 2);
+  worker.batching.chunks = 4;
   check_worker_memory<Recurrent, Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<2>>>(
       worker, {.sizes = {2, 2}}, 16);
   check_worker_memory<Small, Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>>(
       worker, {.sizes = {3, 4}}, 16);
   CHECK(strategy_type({.worker = worker, .step = {.sizes = {2, 2}}}) ==
         "Pipeline<OneFOneB, 2, Chunks<4>, Split<2>, Split<2>>");
-  worker.microbatches = 1;
+  worker.batching.microbatches = 1;
   Machine machine = hosts();
   machine.inside = {.bandwidth = 1e18, .latency = 0};
   machine.launch_overhead = 0;
   auto const seconds = [&](int chunks) {
-    worker.time_chunks = chunks;
+    worker.batching.chunks = chunks;
     return rewritten_worker_step(worker, graph<Recurrent>, machine, MathPrecision::fp32, 16)
         .seconds;
   };
@@ -186,19 +185,19 @@ TEST_CASE("chunks of time: a pipeline of one microbatch, its memory and its wave
 
 TEST_CASE("microbatches one after another on one device, and where devices share all layers") {
   WorkerStep const whole{.sizes = {graph<Pairs>.tops}};
-  WorkerStrategy worker{.microbatches = 4};
+  StrategyValue worker = detail::chain_worker("sequential", 1, 4);
   check_worker_memory<Pairs, DataParallel<2, Microbatches<4>>>(worker, whole, 8);
   check_worker_memory<Pairs, DataParallel<2, Microbatches<4>, ShardedState>>(worker, whole, 8);
   CHECK(strategy_type({.worker = worker}) == "SingleDevice<Microbatches<4>>");
   CHECK(strategy_type({.worker = worker, .workers = 2, .shard = Sharding::state}) ==
         "DataParallel<2, Microbatches<4>, ShardedState>");
-  worker.devices = worker.slices = 2;
+  worker.tensor = 2;
   check_worker_memory<Pairs, TensorParallel<2, Microbatches<4>>>(worker, whole, 8);
   CHECK(strategy_type({.worker = worker}) == "TensorParallel<2, Microbatches<4>>");
   CHECK(strategy_type({.worker = worker, .workers = 3}) ==
         "Hybrid<DataParallel<3>, TensorParallel<2, Microbatches<4>>>");
   auto const step_of = [&](int microbatches, int batch) {
-    worker.microbatches = microbatches;
+    worker.batching.microbatches = microbatches;
     return rewritten_worker_step(worker, graph<Pairs>, hosts(), MathPrecision::fp32, batch);
   };
   CHECK(step_of(4, 8).seconds == doctest::Approx(4 * step_of(1, 2).seconds));
@@ -222,20 +221,22 @@ TEST_CASE("a wide search takes fewer samples at once where all do not fit") {
   task.memory = 0.4 * whole.step.memory;
   Plan const parts = best_of();
   CHECK(parts.feasible());
-  CHECK(parts.worker.microbatches > 1);
+  CHECK(parts.worker.batching.microbatches > 1);
   CHECK(parts.step.memory <= task.memory);
   CHECK(parts.step.seconds ==
-        doctest::Approx(parts.worker.microbatches * costs(64 / parts.worker.microbatches).time()));
+        doctest::Approx(parts.worker.batching.microbatches *
+                        costs(64 / parts.worker.batching.microbatches).time()));
   // Sums hide beside the last pass alone.
-  CHECK(parts.reduction == detail::exposed_reduction(costs(64 / parts.worker.microbatches),
+  CHECK(parts.reduction == detail::exposed_reduction(costs(64 / parts.worker.batching.microbatches),
                                                      task.machine, 8, parts.shard,
-                                                     parts.worker.microbatches));
+                                                     parts.worker.batching.microbatches));
   CHECK(parts.reduction >= whole.reduction);
 }
 
 TEST_CASE("chunks of time through stages whose layers devices share") {
-  WorkerStrategy worker{
-      .schedule = "one_f_one_b", .devices = 4, .microbatches = 2, .slices = 2, .time_chunks = 4};
+  StrategyValue worker = detail::chain_worker("one_f_one_b", 2, 2);
+  worker.tensor = 2;
+  worker.batching.chunks = 4;
   WorkerStep const step{.sizes = {3, 4}};
   using Pipe = Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>;
   check_worker_memory<Small, Hybrid<Pipe, TensorParallel<2>>>(worker, step, 16);
@@ -245,7 +246,7 @@ TEST_CASE("chunks of time through stages whose layers devices share") {
         "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 2, Chunks<4>, Split<3>, Split<4>>, "
         "TensorParallel<2>>");
   auto const waiting_for = [&](int chunks) {  // for the sums of a pass of the first stage
-    worker.time_chunks = chunks;
+    worker.batching.chunks = chunks;
     auto const pass_on = [&](double bandwidth) {
       Machine machine = hosts();
       machine.inside = {.bandwidth = bandwidth, .latency = 0};
@@ -275,9 +276,9 @@ TEST_CASE("a search tries both, chunks of time and devices that share layers, wh
   auto const both_on = [](Machine const& machine) {
     std::set<std::array<int, 3>> both;
     for (WorkerSteps::One const& one : tried_on(graph<Small>, machine, 8)) {
-      if (one.strategy.slices > 1 && one.strategy.time_chunks > 1) {
+      if (one.strategy.tensor > 1 && one.strategy.batching.chunks > 1) {
         CHECK(one.step.problem.empty());
-        both.insert({one.strategy.cut_devices(), one.strategy.slices, one.strategy.time_chunks});
+        both.insert({one.strategy.devices(), one.strategy.tensor, one.strategy.batching.chunks});
       }
     }
     return both;
@@ -303,7 +304,7 @@ struct TwoWays
 std::vector<std::string> chunks_refused(GraphView network, Machine const& machine) {
   std::vector<std::string> refused;
   for (WorkerSteps::One const& one : tried_on(network, machine, 4)) {
-    if (one.strategy.time_chunks > 1 && !one.step.problem.empty()) {
+    if (one.strategy.batching.chunks > 1 && !one.step.problem.empty()) {
       refused.push_back(one.step.problem);
     }
   }

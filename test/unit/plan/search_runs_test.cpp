@@ -55,13 +55,13 @@ struct Search {
   [[nodiscard]] std::vector<Plan> alone(int devices) const {
     std::vector<Plan> all = plans(devices);
     all.erase(std::remove_if(all.begin(), all.end(),
-                             [](Plan const& plan) { return plan.worker.devices > 1; }),
+                             [](Plan const& plan) { return plan.worker.replica_devices() > 1; }),
               all.end());
     return all;
   }
 };
 
-bool has_runs(Plan const& plan) { return plan.worker.every > 0; }
+bool has_runs(Plan const& plan) { return plan.worker.checkpoint.every > 0; }
 
 template <class S>
 double bytes_of(int replicas) {
@@ -71,16 +71,16 @@ double bytes_of(int replicas) {
 
 TEST_CASE("runs that are computed again: the search's memory is that of the type") {
   WorkerStep const whole{.sizes = {graph<Small>.tops}};
-  WorkerStrategy worker{.every = 1};
+  StrategyValue worker{.checkpoint = {1}};
   check_worker_memory<Small, Runs<1>>(worker, whole, batch);
   check_worker_memory<Small, Hybrid<DataParallel<2, ShardedState>, Runs<1>>>(worker, whole, batch);
-  worker.every = 3;
+  worker.checkpoint.every = 3;
   check_worker_memory<Small, Hybrid<DataParallel<2, ShardedParameters>, Runs<3>>>(worker, whole,
                                                                                   batch);
-  worker = {.microbatches = 4, .every = 2};
+  worker = {.batching = {.microbatches = 4}, .checkpoint = {2}};
   check_worker_memory<Small, ModelParallel<Auto<1>, Microbatches<4>, Checkpoint<Every<2>>>>(
       worker, whole, batch);
-  worker = {.devices = 2, .slices = 2, .every = 2};
+  worker = {.checkpoint = {2}, .tensor = 2};
   check_worker_memory<Small, TensorParallel<2, Checkpoint<Every<2>>>>(worker, whole, batch);
   worker.sequence_rows = true;
   check_worker_memory<Small, TensorParallel<2, SequenceRows, Checkpoint<Every<2>>>>(worker, whole,
@@ -90,14 +90,14 @@ TEST_CASE("runs that are computed again: the search's memory is that of the type
 TEST_CASE("ResNet-18: the search's memory is that of the type") {
   using Net = models::ResNet18<10>;
   WorkerStep const whole{.sizes = {graph<Net>.tops}};
-  check_worker_memory<Net, Runs<2>>({.every = 2}, whole, batch);
-  WorkerStrategy const tiled{.devices = 2, .slices = 2, .tiles = {2, 1}, .every = 2};
+  check_worker_memory<Net, Runs<2>>({.checkpoint = {2}}, whole, batch);
+  StrategyValue const tiled{.checkpoint = {2}, .tensor = 2, .tiles = {2, 1}};
   check_worker_memory<Net, SpatialParallel<2, 1, Checkpoint<Every<2>>>>(tiled, whole, batch);
   CHECK(strategy_type({.worker = tiled, .step = whole}) ==
         "SpatialParallel<2, 1, Checkpoint<Every<2>>>");
   auto const seconds = [&](int every) {  // of a step, and of it in passes
-    WorkerStrategy worker = tiled;
-    worker.every = every;
+    StrategyValue worker = tiled;
+    worker.checkpoint.every = every;
     WorkerStep const step =
         tiled_worker_step(worker, graph<Net>, dgx1_v100(), MathPrecision::fp32, batch);
     return std::vector<double>{step.seconds, step.seconds * (1 - step.idle)};
@@ -164,11 +164,11 @@ TEST_CASE("replicas compute again or share, whichever is sooner") {
 TEST_CASE("devices that share layers compute them and their sums again") {
   Search search;
   search.task.memory = 1e12;
-  WorkerStrategy const worker{.devices = 2, .slices = 2};
+  StrategyValue const worker{.tensor = 2};
   auto const shared = [&](bool again) {
     std::vector<Plan> const all = search.plans(2);
     return *std::find_if(all.begin(), all.end(), [&](Plan const& plan) {
-      return plan.worker.is_tensor() && !plan.worker.sequence_rows && has_runs(plan) == again;
+      return plan.worker.shares_all() && !plan.worker.sequence_rows && has_runs(plan) == again;
     });
   };
   Plan const kept = shared(false);

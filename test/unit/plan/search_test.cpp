@@ -43,9 +43,7 @@ TEST_CASE("a worker's step is that of the closed forms") {
       return g;
     }();
     auto const seconds = [&](char const* name) {
-      return worker_step({.schedule = name, .devices = 4, .microbatches = m}, graph, free_links(),
-                         3)
-          .seconds;
+      return worker_step(detail::chain_worker(name, 4, m), graph, free_links(), 3).seconds;
     };
     CHECK(seconds("gpipe") == doctest::Approx((m + 3) * 3 * b));
     CHECK(seconds("one_f_one_b") == doctest::Approx((m + 3) * 3 * b));
@@ -72,10 +70,9 @@ TEST_CASE("1F1B in chunks of time fills with a chunk") {
 TEST_CASE("memory: weights, and the outputs of live microbatches") {
   CostGraph const graph = chain({1, 1, 1, 1}, 1, 7);
   auto const memory = [&](char const* name, bool recomputes = false) {
-    return worker_step(
-               {.schedule = name, .devices = 4, .microbatches = 8, .recomputes = recomputes}, graph,
-               free_links(), 3)
-        .memory;
+    StrategyValue worker = detail::chain_worker(name, 4, 8);
+    worker.checkpoint = {recomputes ? CheckpointRule::boundaries : CheckpointRule::none};
+    return worker_step(worker, graph, free_links(), 3).memory;
   };
   CHECK(memory("one_f_one_b") == doctest::Approx(3 * 1000 + 4 * 7));  // of the first device
   CHECK(memory("gpipe") == doctest::Approx(3 * 1000 + 8 * 7));
@@ -86,7 +83,8 @@ TEST_CASE("messages take time") {
   Machine machine = free_links();
   machine.inside = {.bandwidth = 7, .latency = 0.5};  // 1.5 s a tensor
   CostGraph const graph = chain({1, 1}, 1, 7);
-  CHECK(worker_step({.devices = 2}, graph, machine, 3).seconds == doctest::Approx(6 + 2 * 1.5));
+  CHECK(worker_step(detail::chain_worker("sequential", 2), graph, machine, 3).seconds ==
+        doctest::Approx(6 + 2 * 1.5));
 }
 
 TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are last") {
@@ -103,7 +101,7 @@ TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are
     REQUIRE(data != nullptr);
     CHECK(data->workers == devices);
     CHECK(plans.front().time.seconds() <= data->time.seconds());
-    hybrid_won = hybrid_won || plans.front().worker.devices > 1;
+    hybrid_won = hybrid_won || plans.front().worker.replica_devices() > 1;
     bool possible = true;
     bool wins = true;
     for (Plan const& plan : plans) {
@@ -116,7 +114,7 @@ TEST_CASE("never slower than data parallel; C is T S E; those that cannot be are
         CHECK(plan.time.step == doctest::Approx(plan.step.seconds + plan.reduction));
         CHECK(plan.time.steps_per_epoch == doctest::Approx(1e6 / (8.0 * plan.workers)));
         CHECK(plan.time.epochs == epochs.epochs(8.0 * plan.workers));
-      } else if (plan.worker.is_placed()) {  // of a chain
+      } else if (plan.worker.cut == CutKind::placed) {  // of a chain
         CHECK(plan.problem == "the best placement found has work for 1 device only");
       } else {
         CHECK(plan.problem == "the network has only 5 parts");
@@ -153,7 +151,7 @@ TEST_CASE("the gain of a hybrid is equation 8's") {
   Plan const& data = *best_plan(plans, false);
   double const one = steps.graph().time();
   HybridChoice const choice{.split = one / hybrid.step.seconds,
-                            .devices = hybrid.worker.devices,
+                            .devices = hybrid.worker.replica_devices(),
                             .epochs = hybrid.time.epochs,
                             .epochs_more = data.time.epochs,
                             .efficiency = hybrid.step.seconds / hybrid.time.step,
@@ -196,26 +194,25 @@ TEST_CASE("what does not fit says so") {
 }
 
 TEST_CASE("types to paste") {
-  Plan plan{.worker = {.schedule = "one_f_one_b", .devices = 2, .microbatches = 4},
-            .workers = 2,
-            .step = {.sizes = {1, 2}}};
+  Plan plan{
+      .worker = detail::chain_worker("one_f_one_b", 2, 4), .workers = 2, .step = {.sizes = {1, 2}}};
   CHECK(strategy_type(plan) ==
         "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, Split<1>, Split<2>>>");
-  plan.worker.recomputes = true;
+  plan.worker.checkpoint = {CheckpointRule::boundaries};
   plan.workers = 1;
   CHECK(strategy_type(plan) == "Pipeline<OneFOneB, 4, Split<1>, Split<2>, Checkpoint<Boundaries>>");
-  plan.worker = {.schedule = "interleaved", .devices = 2, .microbatches = 2, .chunks = 2};
+  plan.worker = detail::chain_worker("interleaved", 2, 2, 2);
   plan.step.sizes = {1, 1, 1, 2};
   CHECK(strategy_type(plan) ==
         "Pipeline<Interleaved<2>, 2, Split<1>, Split<1>, Split<1>, Split<2>>");
-  plan.worker = {.schedule = "cross_model", .devices = 2, .microbatches = 2};
+  plan.worker = detail::chain_worker("cross_model", 2, 2);
   plan.step.sizes = {1, 2};
   CHECK(strategy_type(plan) == "CrossModelParallel<AverageGradients, Split<1>, Split<2>>");
-  plan.worker = {.schedule = "placed", .devices = 2};
+  plan.worker = detail::placed_worker(2);
   plan.workers = 3;
   CHECK(strategy_type(plan) == "Hybrid<DataParallel<3>, ModelParallel<Placed<table>>>");
   CHECK(strategy_label(plan) == "Hybrid<DataParallel<3>, ModelParallel<Placed<2 devices>>>");
-  plan.worker = {.schedule = "pipedream_2bw", .devices = 2, .microbatches = 4};
+  plan.worker = detail::chain_worker("pipedream_2bw", 2, 4);
   plan.workers = 1;
   CHECK(strategy_type(plan) == "Pipeline<PipeDream2BW, 4, Split<1>, Split<2>>");
   CHECK(strategy_type({.workers = 4}) == "DataParallel<4>");

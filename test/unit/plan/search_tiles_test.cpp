@@ -56,11 +56,17 @@ struct Flat : Network<Image<1, 8, 8>, Sequential<Flatten, Linear<16>, ReLU, Line
 /// No tiles divide its images.
 struct Odd : Network<Image<3, 7, 7>, Sequential<Conv, ReLU, Conv, Flatten, Linear<4>>> {};
 
-WorkerStrategy tiled(int height, int width, int microbatches = 1) {
-  return {.devices = height * width,
-          .microbatches = microbatches,
-          .slices = height * width,
+StrategyValue tiled(int height, int width, int microbatches = 1) {
+  return {.batching = {.microbatches = microbatches},
+          .tensor = height * width,
           .tiles = {height, width}};
+}
+/// A pipeline of two stages, of which each has two rows of tiles.
+StrategyValue tiled_stages() {
+  StrategyValue worker = detail::chain_worker("one_f_one_b", 2, 4);
+  worker.tensor = 2;
+  worker.tiles = {2, 1};
+  return worker;
 }
 
 Machine fast() {  // eight that nothing waits for
@@ -69,7 +75,7 @@ Machine fast() {  // eight that nothing waits for
   return machine;
 }
 
-WorkerStep step_on(Machine const& machine, WorkerStrategy const& worker, GraphView network,
+WorkerStep step_on(Machine const& machine, StrategyValue const& worker, GraphView network,
                    int batch) {
   return tiled_worker_step(worker, network, machine, MathPrecision::fp32, batch);
 }
@@ -87,9 +93,7 @@ TEST_CASE("devices that have tiles hold what their type says, alone and in stage
   check_worker_memory<models::ResNet18<10>, SpatialParallel<2, 2>>(
       tiled(2, 2), {.sizes = {graph<models::ResNet18<10>>.tops}}, batch);
 
-  WorkerStrategy worker = tiled(2, 1, 4);
-  worker.schedule = "one_f_one_b";
-  worker.devices = 4;
+  StrategyValue worker = tiled_stages();
   WorkerStep const stages{.sizes = {3, 4}};
   check_worker_memory<Images,
                       Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<4>>, SpatialParallel<2, 1>>>(
@@ -97,7 +101,7 @@ TEST_CASE("devices that have tiles hold what their type says, alone and in stage
   CHECK(strategy_type({.worker = worker, .workers = 2, .step = stages}) ==
         "Hybrid<DataParallel<2>, Pipeline<OneFOneB, 4, Split<3>, Split<4>>, SpatialParallel<2, "
         "1>>");
-  worker.recomputes = true;
+  worker.checkpoint = {CheckpointRule::boundaries};
   check_worker_memory<Images,
                       Hybrid<Pipeline<OneFOneB, 4, Split<3>, Split<4>, Checkpoint<Boundaries>>,
                              SpatialParallel<2, 1>>>(worker, stages, batch);
@@ -133,9 +137,7 @@ TEST_CASE("a step waits for the bytes that describe says of exchanges") {
 }
 
 TEST_CASE("so does each stage for those of its own layers, and for their gradients' sum at last") {
-  WorkerStrategy worker = tiled(2, 1, 4);
-  worker.schedule = "one_f_one_b";
-  worker.devices = 4;
+  StrategyValue worker = tiled_stages();
   constexpr int samples = 2;
   Machine slow = fast();
   slow.inside.bandwidth = 1e8;
@@ -197,16 +199,14 @@ TEST_CASE("gradients of layers in tiles are added up once a step, whatever its m
 TEST_CASE("a tile takes its share of the products, and stages of tiles fill as others do") {
   Machine machine = fast();
   machine.launch_overhead = 0;
-  auto const seconds = [&](WorkerStrategy const& worker) {
+  auto const seconds = [&](StrategyValue const& worker) {
     return step_on(machine, worker, graph<Large>, 8).seconds;
   };
   double const whole = static_costs(graph<Large>, machine, MathPrecision::fp32, 8).time();
   CHECK(seconds(tiled(2, 1)) > whole / 2);
   CHECK(seconds(tiled(2, 1)) < 0.75 * whole);
   CHECK(seconds(tiled(4, 2)) < 0.6 * seconds(tiled(2, 1)));
-  WorkerStrategy pipe = tiled(2, 1, 4);
-  pipe.schedule = "one_f_one_b";
-  pipe.devices = 4;
+  StrategyValue const pipe = tiled_stages();
   WorkerStep const step = step_on(machine, pipe, graph<Large>, 8);
   REQUIRE(step.problem.empty());
   REQUIRE(step.stages.size() == 2);
@@ -246,7 +246,7 @@ TEST_CASE("a network of large images that does not fit is trained in tiles") {
   CHECK(best.step.memory <= memory);
   std::set<std::string> types;
   for (Plan const& plan : search_plans(steps, EpochCurve::measured({{1, 1}}), 8)) {
-    if (plan.worker.has_tiles() && plan.worker.is_tensor() && plan.worker.every == 0) {
+    if (plan.worker.has_tiles() && plan.worker.shares_all() && plan.worker.checkpoint.every == 0) {
       types.insert(strategy_type(plan));
     }
   }
@@ -258,7 +258,7 @@ TEST_CASE("a network of large images that does not fit is trained in tiles") {
                                        "Hybrid<DataParallel<4>, SpatialParallel<2, 1>>",
                                        "Hybrid<DataParallel<4>, SpatialParallel<1, 2>>"});
   Plan kept = best;  // perhaps with runs that are computed again
-  kept.worker.every = 0;
+  kept.worker.checkpoint.every = 0;
   CHECK(types.count(strategy_type(kept)) == 1);
 }
 
@@ -276,7 +276,7 @@ TEST_CASE("tiles are tried of images alone, and what does not divide says so onc
     CHECK(refused == one.strategy.has_tiles());
   }
   CHECK(tiles == 9);  // shapes of two, four and eight
-  WorkerStrategy const sixteen = tiled(4, 4);
+  StrategyValue const sixteen = tiled(4, 4);
   Machine machine = dgx1_v100();
   machine.nodes = 2;
   CHECK(step_on(machine, sixteen, graph<Images>, 8).problem ==
@@ -305,9 +305,9 @@ TEST_CASE("a search that simulates few workers finds the same tiles") {
   CHECK(strategy_type(found.of[0].plans.front()) == strategy_type(best));
   CHECK(found.of[0].plans.front().time.seconds() == best.time.seconds());
   for (WorkerSteps::One const& one : steps.all()) {  // in a node of 8
-    CHECK((!one.strategy.has_tiles() || one.strategy.slices <= 8));
+    CHECK((!one.strategy.has_tiles() || one.strategy.tensor <= 8));
     if (one.strategy.has_tiles() && one.step.problem.empty()) {
-      int const samples = 4 / one.strategy.microbatches;
+      int const samples = 4 / one.strategy.batching.microbatches;
       CHECK(least_worker_seconds(one.strategy, costs(samples)) <= one.step.seconds);
     }
   }
@@ -315,8 +315,11 @@ TEST_CASE("a search that simulates few workers finds the same tiles") {
 
 TEST_CASE("replicas of a model in tiles have all of it, as their type has") {
   for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
-    CHECK(detail::can_shard(shard, graph<Images>, {.devices = 2, .slices = 2}, false));
-    CHECK(!detail::can_shard(shard, graph<Images>, tiled(2, 1), false));
+    auto const refusal = [&](StrategyValue const& worker) {
+      return detail::refusal_of(graph<Images>, detail::replicated(worker, 2, shard));
+    };
+    CHECK(refusal({.tensor = 2}) == "");
+    CHECK(refusal(tiled(2, 1)) == detail::sentence_of(detail::Rule::tiles_state));
   }
 }
 

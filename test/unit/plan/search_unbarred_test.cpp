@@ -38,9 +38,9 @@ Machine hosts(int devices) {
 
 WorkerStep step_of(char const* name, std::vector<double> const& parts, bool post_validated,
                    Machine const& machine) {
-  return worker_step(
-      {.schedule = name, .devices = 4, .microbatches = 8, .post_validated = post_validated},
-      chain(parts, 1, 7), machine, 3);
+  StrategyValue worker = detail::chain_worker(name, 4, 8);
+  worker.post_validated = post_validated;
+  return worker_step(worker, chain(parts, 1, 7), machine, 3);
 }
 
 /// step_period() of stages that take so many seconds forward, and for each gradient.
@@ -99,8 +99,8 @@ TEST_CASE("sums of workers show, but no longer than the longest and no more than
 TEST_CASE("a simulated worker has two steps behind one another") {
   std::vector<double> const parts{1, 1, 1, 1};
   WorkerStep const step = step_of("zero_bubble_h2", parts, true, hosts(4));
-  WorkerStrategy const worker{
-      .schedule = "zero_bubble_h2", .devices = 4, .microbatches = 8, .post_validated = true};
+  StrategyValue worker = detail::chain_worker("zero_bubble_h2", 4, 8);
+  worker.post_validated = true;
   CHECK(simulate_worker(worker, step, chain(parts, 1, 7), hosts(4)).last_pass ==
         doctest::Approx(27 + 24));
   CHECK_THROWS_AS(static_cast<void>(
@@ -131,7 +131,7 @@ TEST_CASE("the best pipeline of CPUs in a node; it says when it pays") {
   CHECK(best->time.step == doctest::Approx(24 + best->step.copies));
   std::vector<Plan> barred = result.of[0].plans;
   std::erase_if(barred, [](Plan const& plan) {
-    return plan.worker.post_validated || plan.worker.keeps_two_copies();
+    return plan.worker.post_validated || detail::has_two_copies(plan.worker.schedule);
   });
   CHECK(best_plan(barred, true)->step.seconds == doctest::Approx(27));  // as ZeroBubbleH2
   CHECK(search_text(result).find("it pays where few steps are clipped") != std::string::npos);
@@ -175,15 +175,15 @@ SearchTask tiny_task() {
 
 TEST_CASE("no slices, chunks of time, late gradients, second copies, or passes again beside it") {
   int tried = 0;
-  for (WorkerStrategy const& worker : detail::tried_workers(tiny_task())) {
+  for (StrategyValue const& worker : detail::tried_workers(tiny_task())) {
     if (worker.post_validated) {
       ++tried;
       CHECK(!worker.rewrites());
-      CHECK(!worker.recomputes);
+      CHECK(!worker.repeats_stages());
       CHECK(!worker.asynchrony().on());
-      CHECK(!worker.keeps_two_copies());
+      CHECK(!detail::has_two_copies(worker.schedule));
       for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
-        CHECK_FALSE(detail::can_shard(shard, graph<test::TinyNet>, worker, false));
+        CHECK(detail::refusal_of(graph<test::TinyNet>, detail::replicated(worker, 2, shard)) != "");
       }
     }
   }
@@ -196,8 +196,8 @@ struct Lives
     : Network<Tokens<4, 50>, Sequential<Embedding<50, 8>, Lstm<8, Stateful>, Vocabulary<50>>> {};
 
 TEST_CASE("what the compiler refuses is not recommended, with its reason") {
-  WorkerStrategy const worker{
-      .schedule = "zero_bubble_h2", .devices = 2, .microbatches = 4, .post_validated = true};
+  StrategyValue worker = detail::chain_worker("zero_bubble_h2", 2, 4);
+  worker.post_validated = true;
   CHECK(detail::refusal_of(graph<Rows>, worker) == detail::sentence_of(detail::Rule::ahead_rows));
   CHECK(detail::refusal_of(graph<Lives>, worker) ==
         detail::sentence_of(detail::Rule::ahead_states));

@@ -88,7 +88,7 @@ TEST_CASE("a worker of the search: its step, and of several workers that of its 
   EpochCurve const epochs = EpochCurve::measured({{16, 1}, {4096, 2}});
   for (WorkerSteps::One const& one : steps.all()) {
     CAPTURE(one.strategy.schedule);
-    CAPTURE(one.strategy.microbatches);
+    CAPTURE(one.strategy.batching.microbatches);
     Plan const plan = make_plan(steps, one, epochs, 8);
     auto const simulated = [&](SimulationOptions const& options) {
       return simulate_worker(plan.worker, plan.step, graph, machine, options);
@@ -115,12 +115,12 @@ TEST_CASE("a worker of the search: its step, and of several workers that of its 
     }
     CHECK(alone.last_pass == plan.step.seconds);
     CHECK(step.last_pass == doctest::Approx(plan.step.seconds).epsilon(1e-12));
-    if (plan.worker.keeps_two_copies()) {  // which then sum their gradients
+    if (detail::has_two_copies(plan.worker.schedule)) {  // which then sum their gradients
       CHECK(alone.makespan > alone.last_pass);
       continue;
     }
     CHECK(alone.idle() == doctest::Approx(plan.step.idle).epsilon(1e-9));
-    if (plan.worker.chunks == 1) {
+    if (plan.worker.stages_a_device == 1) {
       CHECK(step.makespan == doctest::Approx(plan.time.step).epsilon(1e-9));
     }
   }
@@ -129,7 +129,7 @@ TEST_CASE("a worker of the search: its step, and of several workers that of its 
 TEST_CASE("a table that was read, on a network: the step of the same worker") {
   CostGraph const graph = chain_graph(9);
   Machine const machine = one_node(4, 1e9, 1e-6);
-  WorkerStrategy const worker{.schedule = "one_f_one_b", .devices = 4, .microbatches = 8};
+  StrategyValue const worker = detail::chain_worker("one_f_one_b", 4, 8);
   WorkerStep const step = worker_step(worker, graph, machine, 3);
   RuntimeMap const map = make_map("one_f_one_b", 4);
   std::string const csv = to_csv(make_schedule("one_f_one_b", 4, 8));
@@ -152,7 +152,7 @@ TEST_CASE("a placed worker: its step in the order of the engine, and its memory"
   }
   graph.edge = {{0, 1}, {0, 2}, {1, 3}, {2, 4}, {3, 5}, {4, 5}};
   Machine machine = one_node(8, 1e9, 1e-6);
-  WorkerStrategy const worker{.schedule = "placed", .devices = 2};
+  StrategyValue const worker = detail::placed_worker(2);
   WorkerStep const step = placed_worker_step(worker, graph, machine, 3);
   REQUIRE(step.problem.empty());
   SimulatedStep const one = simulate_worker(worker, step, graph, machine);

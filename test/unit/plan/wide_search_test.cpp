@@ -65,7 +65,7 @@ TEST_CASE("a wide search shards parameters where that takes less time, and they 
 TEST_CASE("a group of devices that share layers, in several nodes, is simulated as it is planned") {
   SearchTask const task = task_on(1e11, true);
   for (int const microbatches : {1, 4}) {
-    WorkerStrategy const worker{.devices = 4, .microbatches = microbatches, .slices = 4};
+    StrategyValue const worker{.batching = {.microbatches = microbatches}, .tensor = 4};
     WorkerStep const step = rewritten_worker_step(worker, *task.network, task.machine,
                                                   task.precision, task.batch_per_worker);
     REQUIRE(step.problem.empty());

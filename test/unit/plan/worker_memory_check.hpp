@@ -24,18 +24,14 @@ struct Momentum {
 /// Whether the search counts, device by device, what fits<> counts of the strategy as a type.
 /// @param batch  of a worker
 template <class Net, class S, class Precision = Fp32>
-void check_worker_memory(WorkerStrategy const& worker, WorkerStep const& step, int batch,
+void check_worker_memory(StrategyValue const& worker, WorkerStep const& step, int batch,
                          MathPrecision precision = MathPrecision::fp32) {
   SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
   TensorSizes const sizes{.master_bytes = master_bytes(precision),
                           .scalar_bytes = element_bytes(precision)};
   WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch,
                                      dealing_over(graph<Net>, worker.layer_slices()));
-  cut.replicas = S::batching.replicas;
-  cut.shard = S::batching.sharded_parameters  ? Sharding::parameters
-              : S::batching.sharded_gradients ? Sharding::gradients
-              : S::batching.sharded_state     ? Sharding::state
-                                              : Sharding::none;
+  cut.value.batching = S::batching;
   std::vector<DeviceMemory> const found = worker_memory(graph<Net>, cut, sizes);
   REQUIRE(found.size() == static_cast<std::size_t>(S::devices));
   std::int64_t most = 0;

@@ -221,7 +221,7 @@ TEST_CASE("on several nodes each two devices have the link between them") {
 TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declaration") {
   Machine const machine = dgx1_v100();
   CostGraph const chain{{node(1, 2), node(3, 4), node(5, 6)}, {{0, 1}, {1, 2}}};
-  WorkerStrategy const two{.schedule = "placed", .devices = 2};
+  StrategyValue const two = detail::placed_worker(2);
   CHECK(placed_worker_step(two, chain, machine, 3).problem ==
         "the best placement found has work for 1 device only");
 
@@ -249,7 +249,7 @@ TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declara
   CHECK(found.gradient_bytes[0] + found.gradient_bytes[1] == doctest::Approx(bytes));
 
   // Four devices start from what two have, too, so that they are faster, or have no work for all.
-  WorkerStrategy const four{.schedule = "placed", .devices = 4};
+  StrategyValue const four = detail::placed_worker(4);
   int working = 0;
   for (Machine const& many : {dgx_h100(), dgx_a100(), pcie_box()}) {
     CostGraph const own = static_costs(tandem::graph<Google>, many, MathPrecision::fp32, 256);
@@ -273,7 +273,8 @@ TEST_CASE("a chain has no work for a second device; GoogLeNet has, and a declara
                                                 samples);
                           }};
   SearchResult result = search_all(steps, EpochCurve::measured({{.batch = 1, .epochs = 1}}), {4});
-  std::erase_if(result.of[0].plans, [](Plan const& plan) { return !plan.worker.is_placed(); });
+  std::erase_if(result.of[0].plans,
+                [](Plan const& plan) { return plan.worker.cut != CutKind::placed; });
   REQUIRE(result.of[0].plans.size() == 1);
   std::string const text = search_text(result);
   CHECK(text.find("Hybrid<DataParallel<2>, ModelParallel<Placed<2 devices>>>") != text.npos);

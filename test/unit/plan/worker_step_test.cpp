@@ -49,15 +49,16 @@ TEST_CASE("a worker's step is the simulator's, of every schedule, on every machi
     CAPTURE(machine.name);
     CAPTURE(machine.devices_per_node);
     for (int const devices : {2, 4, 8, 16}) {
-      for (WorkerStrategy const& worker : detail::worker_strategies(devices, 64)) {
+      for (StrategyValue const& worker : detail::worker_strategies(devices, 64)) {
         CAPTURE(worker.schedule);
-        CAPTURE(worker.devices);
-        CAPTURE(worker.microbatches);
-        CostGraph const graph = inception(machine, 64 / worker.microbatches);
-        WorkerStep const step = worker.is_placed() ? placed_worker_step(worker, graph, machine, 3)
-                                                   : worker_step(worker, graph, machine, 3);
+        CAPTURE(worker.replica_devices());
+        CAPTURE(worker.batching.microbatches);
+        CostGraph const graph = inception(machine, 64 / worker.batching.microbatches);
+        WorkerStep const step = worker.cut == CutKind::placed
+                                    ? placed_worker_step(worker, graph, machine, 3)
+                                    : worker_step(worker, graph, machine, 3);
         if (!step.problem.empty()) {
-          CHECK((worker.chunks * devices > 21 || worker.is_placed()));
+          CHECK((worker.stages_a_device * devices > 21 || worker.cut == CutKind::placed));
           continue;
         }
         SimulatedStep const one = simulate_worker(worker, step, graph, machine);
@@ -70,7 +71,7 @@ TEST_CASE("a worker's step is the simulator's, of every schedule, on every machi
           continue;
         }
         CHECK(step.seconds == one.last_pass);
-        CHECK((!worker.is_placed() || step.seconds < graph.time()));
+        CHECK((worker.cut != CutKind::placed || step.seconds < graph.time()));
         double idle = 0;
         for (int d = 0; d < devices; ++d) {
           SimulatedDevice const& device = one.device[static_cast<std::size_t>(d)];
@@ -83,8 +84,10 @@ TEST_CASE("a worker's step is the simulator's, of every schedule, on every machi
         }
         CHECK(step.idle == doctest::Approx(idle / devices).epsilon(1e-9));
         shared = shared || alone.last_pass < 0.999 * step.seconds;
-        bool const pair = devices * worker.chunks == 2 && !worker.keeps_two_copies();
-        if (pair || worker.schedule == "sequential") {  // one message each way at a time
+        bool const pair =
+            devices * worker.stages_a_device == 2 && !detail::has_two_copies(worker.schedule);
+        if (pair || (worker.cut == CutKind::balanced &&
+                     worker.schedule == "sequential")) {  // one message each way at a time
           CHECK(alone.last_pass == doctest::Approx(step.seconds).epsilon(1e-12));
         }
         if (devices <= 8) {  // a second worker shares no port with this one
@@ -103,7 +106,8 @@ TEST_CASE("one microbatch goes through all stages and back, each message over it
       CAPTURE(machine.name);
       CAPTURE(devices);
       CostGraph const graph = inception(machine, 64);
-      WorkerStep const step = worker_step({.devices = devices}, graph, machine, 3);
+      WorkerStep const step =
+          worker_step(detail::chain_worker("sequential", devices), graph, machine, 3);
       std::vector<detail::ChainStage> const stages = detail::chain_stages(graph, step.sizes);
       double seconds = graph.time();
       for (int d = 0; d + 1 < devices; ++d) {
@@ -126,33 +130,35 @@ TEST_CASE("over links of latency only: the schedule's own simulation, and its pe
   Machine machine = one_node(16, std::numeric_limits<double>::infinity(), 3e-4);
   CostGraph const graph = chain_graph(37);
   for (int const devices : {2, 4, 8, 16}) {
-    for (WorkerStrategy const& worker : detail::worker_strategies(devices, 64)) {
-      if (worker.is_placed()) {
+    for (StrategyValue const& worker : detail::worker_strategies(devices, 64)) {
+      if (worker.cut == CutKind::placed) {
         continue;
       }
       CAPTURE(worker.schedule);
-      CAPTURE(worker.devices);
-      CAPTURE(worker.microbatches);
+      CAPTURE(worker.replica_devices());
+      CAPTURE(worker.batching.microbatches);
       WorkerStep const step = worker_step(worker, graph, machine, 3);
       REQUIRE(step.problem.empty());
       std::vector<detail::ChainStage> const stages = detail::chain_stages(graph, step.sizes);
-      RuntimeMap const map = make_map(worker.schedule, devices, worker.chunks);
+      RuntimeMap const map = make_map(worker.schedule, devices, worker.stages_a_device);
       std::vector<ActionCosts> of_stage;
       double longest = 0;
       for (std::size_t s = 0; s < map.device.size(); ++s) {
         detail::ChainStage const& stage = stages[s % stages.size()];
-        double const again = worker.repeats_forward() ? stage.forward : 0;
+        double const again = worker.repeats_stages() ? stage.forward : 0;
         of_stage.push_back({.forward = detail::nanoseconds(stage.forward),
                             .input_gradient = detail::nanoseconds(stage.backward / 2),
                             .weight_gradient = detail::nanoseconds(stage.backward / 2),
                             .backward = detail::nanoseconds(stage.backward + again)});
-        longest = std::max(longest, (stage.forward + stage.backward + again) * worker.microbatches);
+        longest = std::max(longest,
+                           (stage.forward + stage.backward + again) * worker.batching.microbatches);
       }
       ActionCosts const costs{.transfer = 300'000, .of_stage = of_stage.data()};
       auto const makespan = [&](int steps) {
-        ActionRows const table = lower(
-            make_schedule(worker.schedule, devices, worker.microbatches, worker.chunks, steps),
-            map);
+        ActionRows const table =
+            lower(make_schedule(worker.schedule, devices, worker.batching.microbatches,
+                                worker.stages_a_device, steps),
+                  map);
         return static_cast<double>(simulate(table, map, costs).makespan) * 1e-9;
       };
       if (worker.asynchrony().on()) {
@@ -173,7 +179,7 @@ TEST_CASE("a worker on two nodes waits for the network only where a message goes
   whole.devices_per_node = 16;
   Machine apart = machine;
   apart.inside = apart.between;
-  WorkerStrategy const worker{.schedule = "gpipe", .devices = 16, .microbatches = 16};
+  StrategyValue const worker = detail::chain_worker("gpipe", 16, 16);
   CostGraph const graph = inception(machine, 4);
   WorkerStep const step = worker_step(worker, graph, machine, 3);
   CHECK(worker_step(worker, graph, whole, 3).seconds < step.seconds);
@@ -185,11 +191,11 @@ TEST_CASE("a worker on two nodes waits for the network only where a message goes
 
 TEST_CASE("a machine with fewer devices than the worker") {
   CostGraph const graph = chain_graph(8);
-  CHECK(worker_step({.devices = 4}, graph, two_cpus(), 3).problem ==
+  CHECK(worker_step(detail::chain_worker("sequential", 4), graph, two_cpus(), 3).problem ==
         "the machine has fewer than 4 devices");
-  CHECK(placed_worker_step({.schedule = "placed", .devices = 4}, graph, two_cpus(), 3).problem ==
+  CHECK(placed_worker_step(detail::placed_worker(4), graph, two_cpus(), 3).problem ==
         "the machine has fewer than 4 devices");
-  CHECK(worker_step({.devices = 2}, graph, two_cpus(), 3).problem.empty());
+  CHECK(worker_step(detail::chain_worker("sequential", 2), graph, two_cpus(), 3).problem.empty());
 }
 
 }  // namespace worker_step_test

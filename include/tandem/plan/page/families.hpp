@@ -14,7 +14,7 @@
 #include <tandem/core/config.hpp>
 #include <tandem/plan/search/report.hpp>
 #include <tandem/plan/search/search.hpp>
-#include <tandem/plan/search/worker_strategies.hpp>
+#include <tandem/schedule/orders/all.hpp>
 
 namespace tandem {
 
@@ -49,26 +49,25 @@ TANDEM_ONCE [[nodiscard]] std::vector<StrategyFamily> strategy_families(SearchRe
 namespace tandem::detail {
 
 TANDEM_ONCE std::string_view family_name(Plan const& plan) {
-  WorkerStrategy const& worker = plan.worker;
-  if (worker.devices == 1) {
+  StrategyValue const& worker = plan.worker;
+  if (worker.replica_devices() == 1) {
     return family_names[0];
   }
   if (worker.asynchrony().on()) {
     return family_names[6];
   }
-  if (worker.is_placed()) {
+  if (worker.cut == CutKind::placed) {
     return family_names[2];
   }
   if (worker.rewrites()) {
-    return family_names[worker.has_tiles()   ? worker.is_tensor() ? 10 : 11
-                        : worker.is_tensor() ? 7
-                        : worker.slices > 1  ? 8
-                                             : 9];
+    return family_names[worker.has_tiles()    ? worker.shares_all() ? 10 : 11
+                        : worker.shares_all() ? 7
+                        : worker.tensor > 1   ? 8
+                                              : 9];
   }
-  std::string const type = type_beginning(worker);
-  return type.starts_with("Pipeline")        ? family_names[worker.recomputes ? 5 : 4]
-         : type.starts_with("ModelParallel") ? family_names[1]
-                                             : family_names[3];
+  return worker.schedule == SequentialStages::name ? family_names[1]
+         : worker.schedule == CrossModel::name     ? family_names[3]
+                                                   : family_names[worker.repeats_stages() ? 5 : 4];
 }
 
 }  // namespace tandem::detail

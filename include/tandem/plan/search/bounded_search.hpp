@@ -30,7 +30,7 @@ namespace tandem {
 /// heaviest stage its own, of the best cut; and a pipeline has to fill and to drain. Infinity where
 /// the network has fewer parts than stages; 0 where gradients are late.
 /// @param graph  costs of one microbatch of the network, on one device
-TANDEM_ONCE [[nodiscard]] double least_worker_seconds(WorkerStrategy const& worker,
+TANDEM_ONCE [[nodiscard]] double least_worker_seconds(StrategyValue const& worker,
                                                       CostGraph const& graph);
 
 namespace detail {
@@ -44,7 +44,7 @@ inline double least_filling(int p, int m) { return 1 / (1 - std::pow(1 - 1.0 / m
 
 /// Whether a stage's backward pass is one, which the stage before waits for, and each device has
 /// one stage.
-TANDEM_ONCE bool fills_stage_by_stage(WorkerStrategy const& worker);
+TANDEM_ONCE bool fills_stage_by_stage(StrategyValue const& worker);
 
 /// A search for some numbers of devices at once.
 template <class Costs>
@@ -86,7 +86,7 @@ class BoundedSearch {
   static constexpr double never = std::numeric_limits<double>::infinity();
 
   struct Tried {
-    WorkerStrategy worker{};
+    StrategyValue worker{};
     double least = 0;  ///< seconds of its step
   };
   struct Sought {
@@ -101,13 +101,13 @@ class BoundedSearch {
     SearchTask const& task = steps_.task();
     std::map<int, CostGraph> graphs;  // of so many samples
     WorkerKinds kinds;
-    for (WorkerStrategy const& worker : tried_workers(task)) {
+    for (StrategyValue const& worker : tried_workers(task)) {
       bool const shown = worker.asynchrony().on() && !task.late_gradients;
       auto const [refusal, is_first] = kinds.find(worker, task);
       if (shown || (worker.rewrites() && !refusal.empty() && !is_first)) {
         continue;
       }
-      int const samples = std::max(1, task.batch_per_worker / worker.microbatches);
+      int const samples = std::max(1, task.batch_per_worker / worker.batching.microbatches);
       auto const [graph, is_new] = graphs.try_emplace(samples);
       if (is_new) {
         graph->second = costs_(samples);
@@ -123,18 +123,21 @@ class BoundedSearch {
     for (std::size_t w = 0; w < order.size(); ++w) {
       order[w] = w;
     }
-    auto const work = [this](std::size_t w) { return tried_[w].least * tried_[w].worker.devices; };
+    auto const work = [this](std::size_t w) {
+      return tried_[w].least * tried_[w].worker.replica_devices();
+    };
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return work(a) < work(b); });
     return order;
   }
 
   /// C of workers whose step takes so many @p seconds, were sums of gradients free.
-  [[nodiscard]] double least_of(WorkerStrategy const& worker, double seconds, int devices) const {
+  [[nodiscard]] double least_of(StrategyValue const& worker, double seconds, int devices) const {
     SearchTask const& task = steps_.task();
     seconds *= 1 + waiting_share(task.machine, devices);
     return seconds < never
-               ? convergence_of(task, epochs_, devices / worker.devices, devices, seconds).seconds()
+               ? convergence_of(task, epochs_, devices / worker.replica_devices(), devices, seconds)
+                     .seconds()
                : never;
   }
 
@@ -144,12 +147,12 @@ class BoundedSearch {
     bool simulated = false;
     for (Sought& own : of_) {
       if (!stands_on(tried.worker, steps_.task().machine, own.devices) ||
-          !steps_.needs(tried.worker, own.devices / tried.worker.devices)) {
+          !steps_.needs(tried.worker, own.devices / tried.worker.replica_devices())) {
         continue;
       }
       double const least = rounding * least_of(tried.worker, tried.least, own.devices);
       own.bound.workers += tried.least < never ? 1 : 0;
-      bool const may_win = tried.worker.devices == 1 || least <= own.best;
+      bool const may_win = tried.worker.replica_devices() == 1 || least <= own.best;
       if (may_win && !simulated) {
         steps_.add(tried.worker, costs_);
         simulated = true;
@@ -163,7 +166,8 @@ class BoundedSearch {
       Plan const& plan = own.plans.back().second;
       if (plan.can_win()) {
         own.least = std::min(own.least, least_of(tried.worker, plan.step.seconds, own.devices));
-        own.best = tried.worker.devices > 1 ? std::min(own.best, plan.time.seconds()) : own.best;
+        own.best =
+            tried.worker.replica_devices() > 1 ? std::min(own.best, plan.time.seconds()) : own.best;
       }
     }
   }
@@ -206,7 +210,7 @@ template <class Costs>
 
 namespace tandem::detail {
 
-TANDEM_ONCE bool fills_stage_by_stage(WorkerStrategy const& worker) {
+TANDEM_ONCE bool fills_stage_by_stage(StrategyValue const& worker) {
   return worker.schedule == OneFOneB::name || worker.schedule == GPipe::name;
 }
 
@@ -214,30 +218,30 @@ TANDEM_ONCE bool fills_stage_by_stage(WorkerStrategy const& worker) {
 
 namespace tandem {
 
-TANDEM_ONCE double least_worker_seconds(WorkerStrategy const& worker, CostGraph const& graph) {
+TANDEM_ONCE double least_worker_seconds(StrategyValue const& worker, CostGraph const& graph) {
   if (worker.asynchrony().on()) {
     return 0;
   }
   std::vector<double> loads = detail::part_times(graph);
   double pass = graph.time();
   for (CostNode const& node : graph.node) {
-    double const again = worker.recomputes || worker.every > 0 ? node.forward : 0;
+    double const again = worker.repeats_stages() || worker.checkpoint.every > 0 ? node.forward : 0;
     loads[static_cast<std::size_t>(node.part)] += again;
     pass += again;
   }
-  int const stages = worker.is_placed() ? 1 : worker.stages();
+  int const stages = worker.cut == CutKind::placed ? 1 : worker.parts;
   if (static_cast<std::size_t>(stages) > loads.size()) {
     return std::numeric_limits<double>::infinity();
   }
-  double least = worker.microbatches * pass / worker.devices;
-  bool const a_stage_each = stages == worker.cut_devices() && !worker.keeps_two_copies();
+  double least = worker.batching.microbatches * pass / worker.replica_devices();
+  bool const a_stage_each = stages == worker.devices() && !detail::has_two_copies(worker.schedule);
   if (stages > 1 && a_stage_each) {
-    least = std::max(least,
-                     worker.microbatches * partition_chain(loads, stages).max_load / worker.slices);
+    least = std::max(least, worker.batching.microbatches * partition_chain(loads, stages).max_load /
+                                worker.tensor);
   }
   if (stages > 1 && detail::fills_stage_by_stage(worker)) {
-    least = std::max(least, pass / worker.slices / worker.time_chunks *
-                                detail::least_filling(stages, worker.passes()));
+    least = std::max(least, pass / worker.tensor / worker.batching.chunks *
+                                detail::least_filling(stages, worker.batching.passes()));
   }
   return least;
 }

@@ -53,7 +53,7 @@ inline Ticks nanoseconds(double seconds) { return static_cast<Ticks>(std::llroun
 /// @throws ContractError  the sizes are not those of so many stages of the network, the batch is
 ///                        smaller than its microbatches, or make_schedule() refuses the numbers
 TANDEM_ONCE [[nodiscard]] ProfiledStep profiled_step(NetworkProfile const& profile,
-                                                     WorkerStrategy const& worker,
+                                                     StrategyValue const& worker,
                                                      std::vector<int> const& sizes, int workers,
                                                      int batch);
 
@@ -113,25 +113,28 @@ TANDEM_ONCE TimelineRows profiled_timeline(ActionRows const& table, RuntimeMap c
 
 namespace tandem {
 
-TANDEM_ONCE ProfiledStep profiled_step(NetworkProfile const& profile, WorkerStrategy const& worker,
+TANDEM_ONCE ProfiledStep profiled_step(NetworkProfile const& profile, StrategyValue const& worker,
                                        std::vector<int> const& sizes, int workers, int batch) {
   expects(!profile.node.empty() && !sizes.empty() &&
-              sizes.size() == static_cast<std::size_t>(worker.stages()) &&
+              sizes.size() == static_cast<std::size_t>(worker.parts) &&
               *std::min_element(sizes.begin(), sizes.end()) > 0 &&
               std::accumulate(sizes.begin(), sizes.end(), 0) == profile.node.back().part + 1,
           "profiled_step(profile, worker, sizes, workers, batch): give each stage of a worker its "
           "number of top-level parts, all parts of the network together");
-  expects(workers >= 1 && batch >= workers * worker.microbatches,
+  expects(workers >= 1 && batch >= workers * worker.batching.microbatches,
           "profiled_step(profile, worker, sizes, workers, batch): give 1 worker or more, and a "
           "sample for each microbatch");
-  RuntimeMap const map = make_map(worker.schedule, worker.devices, worker.chunks);
-  ActionRows const table = lower(
-      make_schedule(worker.schedule, worker.devices, worker.microbatches, worker.chunks), map);
-  int const parts = workers * worker.microbatches;
+  RuntimeMap const map =
+      make_map(worker.schedule, worker.replica_devices(), worker.stages_a_device);
+  ActionRows const table =
+      lower(make_schedule(worker.schedule, worker.replica_devices(), worker.batching.microbatches,
+                          worker.stages_a_device),
+            map);
+  int const parts = workers * worker.batching.microbatches;
   int const samples = (batch + parts - 1) / parts;  // of the largest microbatch
   auto const stages_of = [&](DeviceLoad load) {
     return detail::chain_stages(
-        measured_costs(profile, samples, load, worker.microbatches / map.copies), sizes);
+        measured_costs(profile, samples, load, worker.batching.microbatches / map.copies), sizes);
   };
   std::vector<detail::ChainStage> const alone = stages_of(DeviceLoad::alone);
   std::vector<detail::ChainStage> const together = stages_of(DeviceLoad::together);
@@ -149,8 +152,8 @@ TANDEM_ONCE ProfiledStep profiled_step(NetworkProfile const& profile, WorkerStra
   }
   double const bytes = *std::max_element(parameters.begin(), parameters.end());
   int const replicas = workers * map.copies;
-  DeviceTimes const& times =
-      profile.times(workers * worker.devices > 1 ? DeviceLoad::together : DeviceLoad::alone);
+  DeviceTimes const& times = profile.times(
+      workers * worker.replica_devices() > 1 ? DeviceLoad::together : DeviceLoad::alone);
   return {.passes = passes * 1e-9,
           .reduction =
               replicas > 1 ? profile.reduction.seconds(bytes * 2 * (replicas - 1) / replicas) : 0,

@@ -217,7 +217,7 @@ TANDEM_ONCE std::string crossover_text(SearchResult const& result) {
 
 /// What a placed strategy is declared with.
 TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan) {
-  if (!plan.worker.is_placed()) {
+  if (plan.worker.cut != CutKind::placed) {
     return {};
   }
   return result.network ? placed_text(*result.network, plan.step.placement)
@@ -227,7 +227,7 @@ TANDEM_ONCE std::string table_text(SearchResult const& result, Plan const& plan)
 TANDEM_ONCE std::string plan_json(SearchResult const& result, Plan const& plan) {
   std::string json = "{\"strategy\": " + json_text(strategy_type(plan)) +
                      ", \"workers\": " + std::to_string(plan.workers) +
-                     ", \"devices_per_worker\": " + std::to_string(plan.worker.devices);
+                     ", \"devices_per_worker\": " + std::to_string(plan.worker.replica_devices());
   if (!plan.feasible()) {
     return json + ", \"problem\": " + json_text(plan.problem) + "}";
   }
@@ -263,7 +263,7 @@ TANDEM_ONCE SearchResult search_all(WorkerSteps const& steps, EpochCurve const& 
 
 TANDEM_ONCE Plan const* best_plan(std::vector<Plan> const& plans, bool hybrid) {
   for (Plan const& plan : plans) {
-    if (plan.can_win() && (plan.worker.devices > 1) == hybrid) {
+    if (plan.can_win() && (plan.worker.replica_devices() > 1) == hybrid) {
       return &plan;
     }
   }

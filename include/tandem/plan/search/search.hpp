@@ -21,14 +21,15 @@
 #include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/search/gradient_buckets.hpp>
 #include <tandem/plan/search/worker.hpp>
-#include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/workers.hpp>
+#include <tandem/strategy/value.hpp>
+#include <tandem/strategy/value_text.hpp>
 
 namespace tandem {
 
 /// N workers of M devices.
 struct Plan {
-  WorkerStrategy worker{};
+  StrategyValue worker{};
   int workers = 1;
   Sharding shard = Sharding::none;  ///< of what each worker has a part alone
   WorkerStep step{};
@@ -40,7 +41,7 @@ struct Plan {
   bool only_shown = false;      ///< gradients are late, and nobody asked for such
   std::string problem{};        ///< why it cannot be; else empty
 
-  [[nodiscard]] int devices() const { return workers * worker.devices; }
+  [[nodiscard]] int devices() const { return workers * worker.replica_devices(); }
   [[nodiscard]] bool feasible() const { return problem.empty(); }
   [[nodiscard]] bool can_win() const { return feasible() && !only_shown; }
   /// What most of a step's time on the devices goes to: "computing", "waiting in the pipeline",
@@ -76,7 +77,7 @@ TANDEM_ONCE double waiting_share(Machine const& machine, int devices);
 
 /// Whether a worker can stand on so many devices: alone if its gradients are late, since Hybrid
 /// takes none of these; in one node, where a process has them all, if its steps have no barrier.
-TANDEM_ONCE bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices);
+TANDEM_ONCE bool stands_on(StrategyValue const& worker, Machine const& machine, int devices);
 
 /// The fastest to converge first, those that cannot be last; before these asynchronous pipelines,
 /// if they may not be recommended. Of equals the first stays so.
@@ -102,6 +103,9 @@ TANDEM_ONCE [[nodiscard]] Plan make_plan(WorkerSteps const& steps, WorkerSteps::
 /// @throws ContractError  devices < 1, or the machine has not so many
 TANDEM_ONCE [[nodiscard]] std::vector<Plan> search_plans(WorkerSteps const& steps,
                                                          EpochCurve const& epochs, int devices);
+
+/// The strategy of all workers, as they cut the network.
+TANDEM_ONCE [[nodiscard]] StrategyValue strategy_value(Plan const& plan);
 
 /// The type to paste: "Hybrid<DataParallel<2>, ModelParallel<Split<5>, Split<9>>>". Where nodes are
 /// placed, "ModelParallel<Placed<table>>" with what placed_text() declares.
@@ -172,12 +176,13 @@ TANDEM_ONCE double exposed_reduction(WorkerStep const& step, Machine const& mach
 TANDEM_ONCE double seconds_of_sums(WorkerSteps const& steps, WorkerSteps::One const& one,
                                    int workers, Sharding shard) {
   Machine const& machine = steps.task().machine;
-  WorkerStrategy const& worker = one.strategy;
-  return workers == 1          ? 0
-         : worker.devices == 1 ? exposed_reduction(steps.graph(worker), machine, workers, shard,
-                                                   worker.microbatches, worker.every > 0)
-                               : exposed_reduction(one.step, machine, workers, worker.devices,
-                                                   shard, worker.passes(), worker.every > 0);
+  StrategyValue const& worker = one.strategy;
+  return workers == 1 ? 0
+         : worker.replica_devices() == 1
+             ? exposed_reduction(steps.graph(worker), machine, workers, shard,
+                                 worker.batching.microbatches, worker.checkpoint.every > 0)
+             : exposed_reduction(one.step, machine, workers, worker.replica_devices(), shard,
+                                 worker.batching.passes(), worker.checkpoint.every > 0);
 }
 
 /// Counts the memory; where all of it does not fit, workers share as little as does, if they can:
@@ -191,8 +196,8 @@ TANDEM_ONCE void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& on
       task.machine.cpus && element_bytes(task.precision) < master_bytes(task.precision);
   for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
     bool const fits = plan.step.memory <= memory;
-    if (plan.workers == 1 || !task.network ||
-        !can_shard(shard, *task.network, one.strategy, packs)) {
+    if (plan.workers == 1 || !task.network || (packs && shard == Sharding::parameters) ||
+        !refusal_of(*task.network, replicated(one.strategy, plan.workers, shard)).empty()) {
       continue;
     }
     constexpr double rounding = 1 - 1e-9;  // half an all-reduce twice is one
@@ -216,9 +221,9 @@ TANDEM_ONCE double waiting_share(Machine const& machine, int devices) {
   return machine.slow.expected((devices - 1) / machine.devices_per_node + 1);
 }
 
-TANDEM_ONCE bool stands_on(WorkerStrategy const& worker, Machine const& machine, int devices) {
-  return devices % worker.devices == 0 &&
-         (worker.devices == devices || !worker.asynchrony().on()) &&
+TANDEM_ONCE bool stands_on(StrategyValue const& worker, Machine const& machine, int devices) {
+  return devices % worker.replica_devices() == 0 &&
+         (worker.replica_devices() == devices || !worker.asynchrony().on()) &&
          (!worker.post_validated || devices <= machine.devices_per_node);
 }
 
@@ -238,22 +243,6 @@ TANDEM_ONCE void check_devices(Machine const& machine, int devices) {
       "or 0 nodes for as many as are asked for");
 }
 
-TANDEM_ONCE std::string strategy_text(Plan const& plan, std::string const& table) {
-  bool const has_name = plan.worker.devices > 1 || plan.worker.every > 0;  // of its own
-  std::string const alone = has_name ? "" : accumulated_text(plan.worker);
-  std::string const workers = std::to_string(plan.workers) + alone + sharding_option(plan.shard);
-  if (has_name) {
-    std::string const worker = worker_type(plan.worker, plan.step.sizes, table);
-    bool const one_type = plan.worker.slices == 1 || plan.worker.is_tensor();
-    return plan.workers > 1 ? "Hybrid<DataParallel<" + workers + ">, " + worker + ">"
-           : one_type       ? worker
-                            : "Hybrid<" + worker + ">";
-  }
-  return plan.workers > 1 ? "DataParallel<" + workers + ">"
-         : alone.empty()  ? "SingleDevice<>"
-                          : "SingleDevice<" + alone.substr(2) + ">";
-}
-
 }  // namespace tandem::detail
 
 namespace tandem {
@@ -271,7 +260,7 @@ TANDEM_ONCE Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one
                            EpochCurve const& epochs, int devices) {
   SearchTask const& task = steps.task();
   Plan plan{.worker = one.strategy,
-            .workers = devices / one.strategy.devices,
+            .workers = devices / one.strategy.replica_devices(),
             .step = one.step,
             .late_gradients = one.strategy.asynchrony().on(),
             .problem = one.step.problem};
@@ -283,12 +272,13 @@ TANDEM_ONCE Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one
     return plan;
   }
   plan.reduction = one.step.ties;
-  if (one.strategy.keeps_two_copies()) {  // their gradients are added in pairs of devices
+  if (detail::has_two_copies(
+          one.strategy.schedule)) {  // their gradients are added in pairs of devices
     double most = 0;
     for (double const bytes : one.step.gradient_bytes) {
       most = std::max(most, bytes);
     }
-    plan.reduction += exchange_seconds(task.machine, {2, one.strategy.devices - 1}, most);
+    plan.reduction += exchange_seconds(task.machine, {2, one.strategy.replica_devices() - 1}, most);
   }
   plan.reduction += detail::seconds_of_sums(steps, one, plan.workers, plan.shard);
   plan.waiting = detail::waiting_share(task.machine, devices) * one.step.seconds;
@@ -308,7 +298,7 @@ TANDEM_ONCE std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve 
   std::vector<Plan> plans;
   for (WorkerSteps::One const& one : steps.all()) {
     if (detail::stands_on(one.strategy, steps.task().machine, devices) &&
-        steps.needs(one.strategy, devices / one.strategy.devices)) {
+        steps.needs(one.strategy, devices / one.strategy.replica_devices())) {
       plans.push_back(make_plan(steps, one, epochs, devices));
     }
   }
@@ -316,21 +306,33 @@ TANDEM_ONCE std::vector<Plan> search_plans(WorkerSteps const& steps, EpochCurve 
   return plans;
 }
 
-TANDEM_ONCE std::string strategy_type(Plan const& plan) {
-  return detail::strategy_text(plan, "table");
+TANDEM_ONCE StrategyValue strategy_value(Plan const& plan) {
+  StrategyValue value = detail::replicated(plan.worker, plan.workers, plan.shard);
+  if (value.cut == CutKind::placed) {
+    value.device.assign(plan.step.placement.begin(), plan.step.placement.end());
+  } else if (value.cut == CutKind::balanced && !plan.step.sizes.empty()) {
+    value.cut = CutKind::splits;
+    value.tops = plan.step.sizes;
+  } else if (value.checkpoint.every > 0 && value.tensor == 1) {  // SingleDevice has no such option
+    value.cut = CutKind::balanced;
+  }
+  return value;
 }
 
+TANDEM_ONCE std::string strategy_type(Plan const& plan) { return type_text(strategy_value(plan)); }
+
 TANDEM_ONCE std::string strategy_label(Plan const& plan) {
-  return detail::strategy_text(plan, std::to_string(plan.worker.devices) + " devices");
+  return type_text(strategy_value(plan),
+                   std::to_string(plan.worker.replica_devices()) + " devices");
 }
 
 TANDEM_ONCE std::string Plan::bound() const {
   double const idle = step.idle * step.seconds;
   double const busy = step.seconds - idle;
   return reduction > std::max(busy, idle) ? "gradients"
-         : idle > busy ? worker.has_tiles() && worker.is_tensor() ? "exchanges of tiles"
-                         : worker.is_tensor()                     ? "sums of layers"
-                                                                  : "waiting in the pipeline"
+         : idle > busy ? worker.has_tiles() && worker.shares_all() ? "exchanges of tiles"
+                         : worker.shares_all()                     ? "sums of layers"
+                                                                   : "waiting in the pipeline"
                        : "computing";
 }
 

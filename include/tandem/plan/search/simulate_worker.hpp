@@ -30,7 +30,7 @@ namespace tandem {
 /// @param step   what worker_step() or placed_worker_step() made of the worker
 /// @param graph  costs of one microbatch
 /// @throws ContractError  @p step has a problem; else as simulate_on() and simulate_placement()
-TANDEM_ONCE [[nodiscard]] SimulatedStep simulate_worker(WorkerStrategy const& worker,
+TANDEM_ONCE [[nodiscard]] SimulatedStep simulate_worker(StrategyValue const& worker,
                                                         WorkerStep const& step,
                                                         CostGraph const& graph,
                                                         Machine const& machine,
@@ -42,7 +42,7 @@ TANDEM_ONCE [[nodiscard]] SimulatedStep simulate_worker(WorkerStrategy const& wo
 
 namespace tandem {
 
-TANDEM_ONCE SimulatedStep simulate_worker(WorkerStrategy const& worker, WorkerStep const& step,
+TANDEM_ONCE SimulatedStep simulate_worker(StrategyValue const& worker, WorkerStep const& step,
                                           CostGraph const& graph, Machine const& machine,
                                           SimulationOptions const& options) {
   if (!step.problem.empty()) {
@@ -55,26 +55,26 @@ TANDEM_ONCE SimulatedStep simulate_worker(WorkerStrategy const& worker, WorkerSt
   expects(options.workers == 1 || !worker.post_validated,
           "simulate_worker(worker, step, graph, machine, options): workers sum their gradients "
           "between steps that have no barrier; give one worker");
-  if (worker.is_placed()) {
-    return simulate_placement(machine, graph, network_order(graph, step.placement), worker.devices,
-                              options);
+  if (worker.cut == CutKind::placed) {
+    return simulate_placement(machine, graph, network_order(graph, step.placement),
+                              worker.replica_devices(), options);
   }
   detail::WorkerTable const made = detail::worker_table(worker);
   if (worker.rewrites()) {  // one of each group's devices
     SimulationOptions own = options;
-    own.depth = std::max(own.depth, worker.time_chunks);
-    return simulate_on(detail::machine_of_groups(machine, worker.slices), made.table, made.map,
-                       detail::stage_costs(made.map, step.stages, worker.repeats_forward()), own);
+    own.depth = std::max(own.depth, worker.batching.chunks);
+    return simulate_on(detail::machine_of_groups(machine, worker.tensor), made.table, made.map,
+                       detail::stage_costs(made.map, step.stages, worker.repeats_stages()), own);
   }
-  CostGraph const own = detail::costs_again(graph, worker.every);
+  CostGraph const own = detail::costs_again(graph, worker.checkpoint.every);
   SimulatedCosts costs =
-      chain_costs(made.map, own, step.sizes, worker.repeats_forward(), worker.microbatches);
-  if (worker.devices == 1) {
-    costs.stage[0].gradients = detail::gradient_buckets(own, worker.microbatches);
+      chain_costs(made.map, own, step.sizes, worker.repeats_stages(), worker.batching.microbatches);
+  if (worker.replica_devices() == 1) {
+    costs.stage[0].gradients = detail::gradient_buckets(own, worker.batching.microbatches);
   }
   if (worker.post_validated) {
-    return simulate_on(machine, steps_in_a_row(made.table, worker.microbatches, 2), made.map, costs,
-                       options);
+    return simulate_on(machine, steps_in_a_row(made.table, worker.batching.microbatches, 2),
+                       made.map, costs, options);
   }
   return simulate_on(machine, made.table, made.map, costs, options);
 }

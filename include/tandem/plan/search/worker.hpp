@@ -2,16 +2,16 @@
 #pragma once
 
 /// @file
-/// WorkerStrategy, WorkerStep: how the devices of one data-parallel worker share a minibatch, and
-/// what a step then takes, by simulation of the schedule's own action table on the machine.
+/// WorkerStep: what a step of one data-parallel worker, a strategy of one replica, takes on its
+/// devices, by simulation of the schedule's own action table on the machine.
 
 #include <algorithm>
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/geometry.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/chain_stages.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
@@ -31,59 +31,10 @@
 #include <tandem/schedule/table/lower.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/schedule/time/step_period.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/value.hpp>
 
 namespace tandem {
-
-/// One way to cut a network, with a name of make_schedule(), of which "sequential" is
-/// ModelParallel, or one that is none: `placed`, see worker_placed.hpp. Devices may share the
-/// layers of each stage, see worker_tensor.hpp, or its images, see worker_tiles.hpp.
-struct WorkerStrategy {
-  static constexpr char const* placed = "placed";
-
-  std::string schedule = SequentialStages::name;
-  int devices = 1;
-  int microbatches = 1;
-  int chunks = 1;              ///< stages a device, of a schedule that takes any number of them
-  bool recomputes = false;     ///< Checkpoint<Boundaries>: keeps what goes from stage to stage only
-  int slices = 1;              ///< devices that share each layer of a stage: TensorParallel
-  bool sequence_rows = false;  ///< these have their rows of what stands between: SequenceRows
-  int time_chunks = 1;         ///< of each sequence, one a pass: Chunks
-  Extent2d tiles{};            ///< of images, one of each for these devices: SpatialParallel
-  bool post_validated = false;  ///< PostValidated<Schedule>: no barrier between steps
-  int every = 0;  ///< Checkpoint<Every<k>>, where all layers are one stage; 0: all is kept
-
-  /// Whether devices hold two copies of the model.
-  [[nodiscard]] bool keeps_two_copies() const { return detail::has_two_copies(schedule); }
-  [[nodiscard]] bool is_placed() const { return schedule == placed; }
-  /// Whether all devices share all layers.
-  [[nodiscard]] bool is_tensor() const { return slices > 1 && slices == devices; }
-  /// Whether these have tiles of images, and layers whole.
-  [[nodiscard]] bool has_tiles() const { return tiles != Extent2d{}; }
-  /// In how many a layer is dealt out that is.
-  [[nodiscard]] int layer_slices() const { return has_tiles() ? 1 : slices; }
-  /// Devices over which the network is cut.
-  [[nodiscard]] int cut_devices() const { return devices / slices; }
-  /// Whether devices have other layers or shapes than the network.
-  [[nodiscard]] bool rewrites() const { return slices > 1 || time_chunks > 1; }
-  /// Of the network through a stage, in a step.
-  [[nodiscard]] int passes() const { return microbatches * time_chunks; }
-  /// Of one copy of the network.
-  [[nodiscard]] int stages() const {
-    detail::NamedSchedule const* const found = detail::find_schedule(schedule);
-    return cut_devices() * (found != nullptr ? detail::chunks_of(*found, chunks) : chunks);
-  }
-  /// How late its gradients are; off where they are not.
-  [[nodiscard]] Asynchrony asynchrony() const {
-    return detail::asynchrony_named(schedule, cut_devices(), microbatches);
-  }
-  /// Whether forward passes are computed again, by whole stages.
-  [[nodiscard]] bool repeats_forward() const {
-    Asynchrony const late = asynchrony();
-    return recomputes || (late.on() && late.weights == WeightRule::replayed);
-  }
-
-  friend bool operator==(WorkerStrategy const&, WorkerStrategy const&) = default;
-};
 
 /// Of one worker, without the reduction of gradients among workers.
 struct WorkerStep {
@@ -103,6 +54,13 @@ struct WorkerStep {
 };
 
 namespace detail {
+
+/// A pipeline, or another schedule, over so many devices, its parts of the network not chosen yet.
+TANDEM_ONCE StrategyValue chain_worker(std::string_view schedule, int devices, int microbatches = 1,
+                                       int stages_a_device = 1);
+
+/// A worker whose nodes are on so many devices, wherever.
+TANDEM_ONCE StrategyValue placed_worker(int devices);
 
 /// The actions of a worker's devices, messages included.
 struct WorkerTable {
@@ -128,7 +86,7 @@ struct WorkerTable {
 /// @param sizes               top-level parts of each stage; none: see above
 /// @pre    the worker has a schedule, and its devices share no layers
 /// @throws ContractError  the schedule does not exist, or check_machine() refuses the machine
-TANDEM_ONCE [[nodiscard]] WorkerStep worker_step(WorkerStrategy const& worker,
+TANDEM_ONCE [[nodiscard]] WorkerStep worker_step(StrategyValue const& worker,
                                                  CostGraph const& graph, Machine const& machine,
                                                  double bytes_of_parameter,
                                                  std::vector<int> const& sizes = {});
@@ -180,56 +138,75 @@ TANDEM_ONCE double unbarred_seconds(Machine const& machine, ActionRows const& ta
   return seconds;
 }
 
-TANDEM_ONCE std::string lacks_devices(WorkerStrategy const& worker) {
-  return "the machine has fewer than " + std::to_string(worker.devices) + " devices";
+TANDEM_ONCE StrategyValue chain_worker(std::string_view schedule, int devices, int microbatches,
+                                       int stages_a_device) {
+  NamedSchedule const* const found = find_schedule(schedule);
+  Asynchrony const late = asynchrony_named(schedule, devices, microbatches);
+  bool const replays = late.on() && late.weights == WeightRule::replayed;
+  int const parts = devices * (found != nullptr ? chunks_of(*found, stages_a_device) : 1);
+  return {.batching = {.microbatches = microbatches},
+          .cut = parts > 1 ? CutKind::balanced : CutKind::whole,
+          .parts = parts,
+          .schedule = std::string{schedule},
+          .stages_a_device = stages_a_device,
+          .checkpoint = {replays ? CheckpointRule::boundaries : CheckpointRule::none}};
 }
 
-TANDEM_ONCE WorkerTable worker_table(WorkerStrategy const& worker) {
-  RuntimeMap const map = make_map(worker.schedule, worker.cut_devices(), worker.chunks);
+TANDEM_ONCE StrategyValue placed_worker(int devices) {
+  return {.cut = CutKind::placed, .parts = devices};
+}
+
+TANDEM_ONCE std::string lacks_devices(StrategyValue const& worker) {
+  return "the machine has fewer than " + std::to_string(worker.replica_devices()) + " devices";
+}
+
+TANDEM_ONCE WorkerTable worker_table(StrategyValue const& worker) {
+  RuntimeMap const map = make_map(worker.schedule, worker.devices(), worker.stages_a_device);
   Asynchrony const late = worker.asynchrony();
   int const steps = late.on() ? measured_steps(late) : 0;
-  return {map, lower(chunked(make_schedule(worker.schedule, worker.cut_devices(),
-                                           worker.microbatches, worker.chunks, steps),
-                             worker.time_chunks),
-                     map)};
+  return {map,
+          lower(chunked(make_schedule(worker.schedule, worker.devices(),
+                                      worker.batching.microbatches, worker.stages_a_device, steps),
+                        worker.batching.chunks),
+                map)};
 }
 
 }  // namespace tandem::detail
 
 namespace tandem {
 
-TANDEM_ONCE WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const& graph,
+TANDEM_ONCE WorkerStep worker_step(StrategyValue const& worker, CostGraph const& graph,
                                    Machine const& machine, double bytes_of_parameter,
                                    std::vector<int> const& sizes) {
   std::vector<double> const times = detail::part_times(graph);
   WorkerStep step;
-  int const count = worker.stages();
+  int const count = worker.parts;
   if (static_cast<std::size_t>(count) > times.size()) {
     step.problem = "the network has only " + std::to_string(times.size()) + " parts";
     return step;
   }
-  int const devices = worker.cut_devices();
+  int const devices = worker.devices();
   if (!machine.has(devices)) {
     step.problem = detail::lacks_devices(worker);
     return step;
   }
   step.sizes = sizes.empty() ? partition_chain(times, count).sizes : sizes;
   std::vector<detail::ChainStage> const stages =
-      detail::chain_stages(graph, step.sizes, worker.passes());
+      detail::chain_stages(graph, step.sizes, worker.batching.passes());
 
   detail::WorkerTable const made = detail::worker_table(worker);
   RuntimeMap const& map = made.map;
   ActionRows const& table = made.table;
   Asynchrony const late = worker.asynchrony();
-  bool const again = worker.repeats_forward();
+  bool const again = worker.repeats_stages();
   SimulatedCosts const costs = detail::stage_costs(map, stages, again);
   SimulatedStep const simulated =
-      simulate_on(machine, table, map, costs, {.depth = worker.time_chunks});
+      simulate_on(machine, table, map, costs, {.depth = worker.batching.chunks});
 
   step.seconds = late.on() ? detail::period_seconds(simulated.device[0], late.microbatches)
-                 : worker.post_validated
-                     ? detail::unbarred_seconds(machine, table, map, costs, worker.microbatches)
-                     : simulated.last_pass;
+                 : worker.post_validated ? detail::unbarred_seconds(machine, table, map, costs,
+                                                                    worker.batching.microbatches)
+                                         : simulated.last_pass;
   double const copied = worker.post_validated ? bytes_of_parameter - 1 : 0;  // all but gradients
   for (int d = 0; d < devices; ++d) {
     auto const device = static_cast<std::size_t>(d);
@@ -243,7 +220,8 @@ TANDEM_ONCE WorkerStep worker_step(WorkerStrategy const& worker, CostGraph const
       if (map.device[static_cast<std::size_t>(s)] == d) {
         detail::ChainStage const& stage = stages[static_cast<std::size_t>(s) % stages.size()];
         int const live = late.on() ? places.live() : live_microbatches(table, map, s);
-        busy += (stage.forward * (again ? 2 : 1) + stage.backward) * worker.passes() / map.copies;
+        busy += (stage.forward * (again ? 2 : 1) + stage.backward) * worker.batching.passes() /
+                map.copies;
         parameters += stage.parameter_bytes;
         dense += stage.dense_bytes;
         rows += stage.row_bytes;

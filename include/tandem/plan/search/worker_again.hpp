@@ -56,13 +56,13 @@ TANDEM_ONCE std::vector<int> tried_runs(int parts) {
 }
 
 /// All workers, and behind each of one stage the same with runs.
-TANDEM_ONCE std::vector<WorkerStrategy> with_runs(std::vector<WorkerStrategy> const& workers) {
-  std::vector<WorkerStrategy> all;
-  for (WorkerStrategy const& worker : workers) {
+TANDEM_ONCE std::vector<StrategyValue> with_runs(std::vector<StrategyValue> const& workers) {
+  std::vector<StrategyValue> all;
+  for (StrategyValue const& worker : workers) {
     all.push_back(worker);
-    if (worker.devices == 1 || worker.is_tensor()) {
+    if (worker.replica_devices() == 1 || worker.shares_all()) {
       all.push_back(worker);
-      all.back().every = 1;
+      all.back().checkpoint.every = 1;
     }
   }
   return all;

@@ -11,12 +11,9 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/core/geometry.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
-#include <tandem/plan/scale/sharding.hpp>
-#include <tandem/schedule/rules/asynchrony.hpp>
 #include <tandem/schedule/rules/weight_places.hpp>
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/chunked.hpp>
@@ -29,25 +26,18 @@
 #include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/memory/gradient_lives.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
+#include <tandem/strategy/value.hpp>
 
 namespace tandem {
 
 /// A network on the devices of a worker.
 struct WorkerCut {
+  StrategyValue value{};    ///< its replicas have each other's GradientRows
   std::vector<int> part{};  ///< of each node of the network: its part of the model
   RuntimeMap map{};
-  ActionRows table{};               ///< messages included
-  Asynchrony asynchrony{};          ///< off: gradients are not late
-  std::int64_t samples = 1;         ///< of a microbatch
-  bool recomputes = false;          ///< Checkpoint<Boundaries>
-  int replicas = 1;                 ///< of the worker, which have each other's GradientRows
-  Sharding shard = Sharding::none;  ///< of what a replica has its part alone
-  Dealing dealing{};                ///< of each part's layers over the ranks that share them
-  bool sequence_rows = false;       ///< these have their rows of what stands between
-  int chunks = 1;                   ///< of each sequence: the table's passes are of one each
-  Extent2d tiles{};                 ///< of every image; of these each rank has one
-  int every = 0;                    ///< Checkpoint<Every<k>>, of a worker of one stage
-  bool post_validated = false;      ///< updates may be taken back
+  ActionRows table{};        ///< messages included
+  std::int64_t samples = 1;  ///< of a microbatch
+  Dealing dealing{};         ///< of each part's layers over the ranks that share them
 };
 
 /// Sizes of elements, and what the optimizer keeps.
@@ -81,25 +71,25 @@ namespace tandem::detail {
 TANDEM_ONCE RuntimeGraph worker_graph(RoutedParts const& routed, WorkerCut const& worker,
                                       int device) {
   return spread_graph(cut_graph(routed, worker.map, device, false),
-                      {.chunks = worker.chunks,
+                      {.chunks = worker.value.batching.chunks,
                        .dealing = worker.dealing,
-                       .sequence_rows = worker.sequence_rows,
-                       .tiles = worker.tiles});
+                       .sequence_rows = worker.value.sequence_rows,
+                       .tiles = worker.value.tiles});
 }
 
 /// Adds the elements of a graph's parameters and gradients, as the compiler lays them out.
-TANDEM_ONCE void count_parameters(GraphView graph, Sharding shard, MemoryTask& task) {
-  constexpr Batching usual{};
+TANDEM_ONCE void count_parameters(GraphView graph, StrategyValue const& value, MemoryTask& task) {
+  Batching const& batching = value.batching;
   RuntimeLayout const layout{graph,
                              task.master_bytes,
-                             usual.first_bucket_bytes,
-                             usual.bucket_bytes,
+                             batching.first_bucket_bytes,
+                             batching.bucket_bytes,
                              task.state_shares,
-                             shard >= Sharding::gradients};
+                             value.shards_gradients()};
   std::int64_t const part = layout.trained / task.state_shares + 2 * largest_bucket(layout);
   task.trained = layout.trained;
-  task.dense = shard >= Sharding::gradients ? part : layout.dense;
-  bool const slots = shard == Sharding::parameters;
+  task.dense = value.shards_gradients() ? part : layout.dense;
+  bool const slots = value.shards_parameters();
   task.elements = slots ? part + layout.elements - layout.trained : layout.elements;
   task.read = slots ? task.elements - layout.trained / task.state_shares : layout.elements;
 }
@@ -117,12 +107,11 @@ TANDEM_ONCE int gradients_held(GraphView graph, WorkerCut const& worker, int dev
 
 TANDEM_ONCE DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& worker, int device,
                                           TensorSizes const& sizes) {
-  WeightPlaces const places{.rule = worker.asynchrony, .stage = device};
-  bool const again =
-      worker.recomputes || (places.rule.on() && places.rule.weights == WeightRule::replayed);
+  StrategyValue const& value = worker.value;
+  int const chunks = value.batching.chunks;
+  WeightPlaces const places{.rule = value.asynchrony(), .stage = device};
   std::vector<int> segment(static_cast<std::size_t>(graph.nodes));
-  fill_checkpoint_segments(graph, {again ? CheckpointRule::boundaries : worker.every},
-                           segment.data());
+  fill_checkpoint_segments(graph, value.checkpoint, segment.data());
   int passes = 1;
   for (auto const& row : worker.table) {
     for (Action const& action : row) {
@@ -136,29 +125,28 @@ TANDEM_ONCE DeviceMemory worker_memory_of(GraphView graph, WorkerCut const& work
     if (n == 0 || id != graph.node[n - 1].stage) {
       stages.push_back({.first = n, .last = n, .live = places.live()});
       if (!places.rule.on()) {
-        stages.back().live =
-            whole_chunks(live_microbatches(worker.table, worker.map, id), worker.chunks);
+        stages.back().live = whole_chunks(live_microbatches(worker.table, worker.map, id), chunks);
         stages.back().deferred = whole_chunks(
-            std::max(held, deferred_microbatches(worker.table, worker.map, id)), worker.chunks);
+            std::max(held, deferred_microbatches(worker.table, worker.map, id)), chunks);
       }
     }
     stages.back().last = n + 1;
   }
   MemoryTask task{.batch = worker.samples,
-                  .samples = worker.samples * (passes / worker.chunks),
+                  .samples = worker.samples * (passes / chunks),
                   .master_bytes = sizes.master_bytes,
                   .scalar_bytes = sizes.scalar_bytes,
                   .microbatches = passes,
-                  .chunks = worker.chunks,
-                  .replicas = worker.replicas,
+                  .chunks = chunks,
+                  .replicas = value.batching.replicas,
                   .states = sizes.states,
-                  .state_shares = worker.shard != Sharding::none ? worker.replicas : 1,
+                  .state_shares = value.state_shares(),
                   .places = places.count(),
-                  .undoes = worker.post_validated,
+                  .undoes = value.post_validated,
                   .stage = stages.data(),
                   .stages = static_cast<int>(stages.size()),
                   .segment = segment.data()};
-  count_parameters(graph, worker.shard, task);
+  count_parameters(graph, value, task);
   return device_memory(graph, task);
 }
 

@@ -35,7 +35,7 @@ namespace tandem {
 /// @param graph               costs of the worker's minibatch
 /// @param bytes_of_parameter  as PlacementTask
 /// @throws ContractError  check_machine() refuses the machine
-TANDEM_ONCE [[nodiscard]] WorkerStep placed_worker_step(WorkerStrategy const& worker,
+TANDEM_ONCE [[nodiscard]] WorkerStep placed_worker_step(StrategyValue const& worker,
                                                         CostGraph const& graph,
                                                         Machine const& machine,
                                                         double bytes_of_parameter);
@@ -46,53 +46,53 @@ TANDEM_ONCE [[nodiscard]] WorkerStep placed_worker_step(WorkerStrategy const& wo
 
 namespace tandem {
 
-TANDEM_ONCE WorkerStep placed_worker_step(WorkerStrategy const& worker, CostGraph const& graph,
+TANDEM_ONCE WorkerStep placed_worker_step(StrategyValue const& worker, CostGraph const& graph,
                                           Machine const& machine, double bytes_of_parameter) {
   WorkerStep step;
-  if (!machine.has(worker.devices)) {
+  if (!machine.has(worker.replica_devices())) {
     step.problem = detail::lacks_devices(worker);
     return step;
   }
-  LinkSpeed const slowest = machine.link(0, worker.devices - 1);
-  PlacementTask const task{.devices = worker.devices,
+  LinkSpeed const slowest = machine.link(0, worker.replica_devices() - 1);
+  PlacementTask const task{.devices = worker.replica_devices(),
                            .bandwidth = slowest.bandwidth,
                            .latency = slowest.latency,
                            .bytes_of_parameter = bytes_of_parameter};
   // A step costs O(nodes devices + edges): so many take some tenths of a second; the networks of
   // models/ come to their end before.
   auto const cost =
-      graph.node.size() * static_cast<std::size_t>(worker.devices) + graph.edge.size();
+      graph.node.size() * static_cast<std::size_t>(worker.replica_devices()) + graph.edge.size();
   detail::SettleLimit const limit{static_cast<long>(10'000'000 / cost)};
   std::vector<std::vector<int>> starts{detail::place_greedy(graph, task)};
   SimulatedStep simulated;
   auto const consider = [&](std::vector<int> placement) {
-    SimulatedStep own =
-        simulate_placement(machine, graph, network_order(graph, placement), worker.devices);
+    SimulatedStep own = simulate_placement(machine, graph, network_order(graph, placement),
+                                           worker.replica_devices());
     if (step.placement.empty() || own.last_pass < simulated.last_pass) {
       step.placement = std::move(placement);
       simulated = std::move(own);
     }
   };
-  if (worker.devices > 2) {
-    WorkerStrategy fewer = worker;
-    fewer.devices = (worker.devices + 1) / 2;
+  if (worker.replica_devices() > 2) {
+    StrategyValue fewer = worker;
+    fewer.parts = (worker.parts + 1) / 2;
     starts.push_back(placed_worker_step(fewer, graph, machine, bytes_of_parameter).placement);
     consider(starts.back());
   }
   for (bool const one_port : {false, true}) {
-    if (one_port && worker.devices == 2) {  // whose link is their port
+    if (one_port && worker.replica_devices() == 2) {  // whose link is their port
       break;
     }
     for (std::vector<int> placement : starts) {
-      detail::settle(graph, detail::placed_links(machine, worker.devices, one_port), placement,
-                     limit);
+      detail::settle(graph, detail::placed_links(machine, worker.replica_devices(), one_port),
+                     placement, limit);
       consider(std::move(placement));
     }
   }
   if (simulated.last_pass >= graph.time()) {
     step.placement.assign(graph.node.size(), 0);
   }
-  std::vector<double> memory(static_cast<std::size_t>(worker.devices));
+  std::vector<double> memory(static_cast<std::size_t>(worker.replica_devices()));
   step.gradient_bytes.resize(memory.size());
   step.row_bytes.resize(memory.size());
   std::set<int> used;
@@ -115,7 +115,7 @@ TANDEM_ONCE WorkerStep placed_worker_step(WorkerStrategy const& worker, CostGrap
   for (SimulatedDevice const& device : simulated.device) {
     step.done.push_back(device.last_pass);
   }
-  step.idle = std::max(0.0, 1 - graph.time() / (step.seconds * worker.devices));
+  step.idle = std::max(0.0, 1 - graph.time() / (step.seconds * worker.replica_devices()));
   step.memory = *std::max_element(memory.begin(), memory.end());
   return step;
 }

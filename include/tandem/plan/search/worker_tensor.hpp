@@ -42,7 +42,7 @@ TANDEM_ONCE [[nodiscard]] Dealing dealing_over(GraphView network, int slices);
 /// @param batch  samples of the worker
 /// @pre    it breaks no rule: some layer can be shared
 /// @throws ContractError  as static_costs()
-TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(WorkerStrategy const& worker,
+TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(StrategyValue const& worker,
                                                            GraphView network,
                                                            Machine const& machine,
                                                            MathPrecision precision, int batch);
@@ -55,32 +55,32 @@ namespace tandem::detail {
 
 /// The graph of each device, of all stages.
 /// @param part  of each node of the network: its stage; none: there is one
-TANDEM_ONCE RuntimeGraph rewritten_network(GraphView network, WorkerStrategy const& worker,
+TANDEM_ONCE RuntimeGraph rewritten_network(GraphView network, StrategyValue const& worker,
                                            Dealing const& dealing,
                                            std::vector<int> const& part = {}) {
   RuntimeGraph graph{network};
   for (std::size_t n = 0; n < part.size(); ++n) {
     graph.node[n].stage = part[n];
   }
-  if (worker.time_chunks > 1) {
-    take_chunks(graph, worker.time_chunks);
+  if (worker.batching.chunks > 1) {
+    take_chunks(graph, worker.batching.chunks);
   }
-  return worker.slices > 1 ? runtime_rank_graph(graph, dealing, worker.sequence_rows) : graph;
+  return worker.tensor > 1 ? runtime_rank_graph(graph, dealing, worker.sequence_rows) : graph;
 }
 
 /// Of each node what it computes and what the devices of a group send for it, one after the other.
 /// @param samples  of a microbatch
-TANDEM_ONCE CostGraph rank_costs(GraphView rank, WorkerStrategy const& worker,
+TANDEM_ONCE CostGraph rank_costs(GraphView rank, StrategyValue const& worker,
                                  Machine const& machine, MathPrecision precision, int samples) {
   CostGraph costs = static_costs(rank, machine, precision, samples);
-  DeviceGroup const group{worker.slices, 1};
+  DeviceGroup const group{worker.tensor, 1};
   auto const bytes = [&](std::int64_t elements, std::int64_t each) {
     return static_cast<double>(elements * each) * samples;
   };
   auto const reduced = [&](double sent) {
     return sent > 0 ? all_reduce_seconds(machine, group, sent) : 0;
   };
-  for (int n = 0; n < rank.nodes && worker.slices > 1; ++n) {
+  for (int n = 0; n < rank.nodes && worker.tensor > 1; ++n) {
     SpreadVolume const own = spread_volume(rank.node[n]);
     CostNode& node = costs.node[static_cast<std::size_t>(n)];
     // Of rows an all-gather or a reduce-scatter, half of an all-reduce.
@@ -110,8 +110,8 @@ TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> 
 
 /// Seconds in which a group adds up, once a step, the gradients of layers between, of which each
 /// device has its rows' part: those of the stage that has the most.
-TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
-                                Machine const& machine, MathPrecision precision) {
+TANDEM_ONCE double partial_sums(GraphView rank, StrategyValue const& worker, Machine const& machine,
+                                MathPrecision precision) {
   std::map<int, double> bytes;  // of each stage
   for (int p = 0; p < rank.parameters; ++p) {
     GraphParameter const& own = rank.parameter[p];
@@ -124,7 +124,7 @@ TANDEM_ONCE double partial_sums(GraphView rank, WorkerStrategy const& worker,
   for (auto const& [stage, own] : bytes) {
     most = std::max(most, own);
   }
-  return most > 0 ? all_reduce_seconds(machine, {worker.slices, 1}, most) : 0;
+  return most > 0 ? all_reduce_seconds(machine, {worker.tensor, 1}, most) : 0;
 }
 
 /// As the first devices of groups of @p slices neighbours see it, all of which send at once; one
@@ -137,22 +137,22 @@ TANDEM_ONCE Machine machine_of_groups(Machine machine, int slices) {
 
 /// The step of a worker whose devices all share all layers: each takes @p whole, of which @p own is
 /// without what it sends, and @p ties seconds behind it.
-TANDEM_ONCE WorkerStep group_step(WorkerStrategy const& worker, GraphView network,
+TANDEM_ONCE WorkerStep group_step(StrategyValue const& worker, GraphView network,
                                   CostGraph const& whole, CostGraph const& own, double ties) {
   double dense = 0;
   for (CostNode const& node : whole.node) {
     dense += node.dense_bytes();
   }
-  auto const devices = static_cast<std::size_t>(worker.devices);
+  auto const devices = static_cast<std::size_t>(worker.replica_devices());
   WorkerStep step;
-  step.seconds = worker.microbatches * whole.time();
-  step.idle = 1 - costs_again(own, worker.every).time() / whole.time();
+  step.seconds = worker.batching.microbatches * whole.time();
+  step.idle = 1 - costs_again(own, worker.checkpoint.every).time() / whole.time();
   step.ties = ties;
   step.sizes = {network.node[network.nodes - 1].top + 1};
   step.done.assign(devices, step.seconds);
   step.gradient_bytes.assign(devices, dense);
   step.row_bytes.assign(devices, 0.0);
-  step.stages = chain_stages(whole, step.sizes, worker.microbatches);
+  step.stages = chain_stages(whole, step.sizes, worker.batching.microbatches);
   return step;
 }
 
@@ -167,38 +167,38 @@ TANDEM_ONCE Dealing dealing_over(GraphView network, int slices) {
                         : SpreadWishes{}};
 }
 
-TANDEM_ONCE WorkerStep rewritten_worker_step(WorkerStrategy const& worker, GraphView network,
+TANDEM_ONCE WorkerStep rewritten_worker_step(StrategyValue const& worker, GraphView network,
                                              Machine const& machine, MathPrecision precision,
                                              int batch) {
   WorkerStep step;
-  if (!machine.has(worker.devices)) {
+  if (!machine.has(worker.replica_devices())) {
     step.problem = detail::lacks_devices(worker);
     return step;
   }
-  bool const in_stages = !worker.is_tensor();
-  if (in_stages && machine.devices_per_node % worker.slices != 0) {
+  bool const in_stages = !worker.shares_all();
+  if (in_stages && machine.devices_per_node % worker.tensor != 0) {
     step.problem = "devices that share layers must divide a node's " +
                    std::to_string(machine.devices_per_node);
     return step;
   }
-  Dealing const dealing = dealing_over(network, worker.slices);
-  int const samples = std::max(1, batch / worker.microbatches);
+  Dealing const dealing = dealing_over(network, worker.tensor);
+  int const samples = std::max(1, batch / worker.batching.microbatches);
   auto const costs_of = [&](detail::RuntimeGraph const& rank) {
     return detail::rank_costs(rank.view(network), worker, machine, precision, samples);
   };
   detail::RuntimeGraph const all = detail::rewritten_network(network, worker, dealing);
-  CostGraph const whole = detail::costs_again(costs_of(all), worker.every);
+  CostGraph const whole = detail::costs_again(costs_of(all), worker.checkpoint.every);
   if (!in_stages) {
     return detail::group_step(worker, network, whole,
                               static_costs(all.view(network), machine, precision, samples),
                               detail::partial_sums(all.view(network), worker, machine, precision));
   }
   std::vector<double> const times = detail::part_times(whole);
-  Machine const groups = detail::machine_of_groups(machine, worker.slices);
-  if (static_cast<std::size_t>(worker.stages()) > times.size() || worker.slices == 1) {
+  Machine const groups = detail::machine_of_groups(machine, worker.tensor);
+  if (static_cast<std::size_t>(worker.parts) > times.size() || worker.tensor == 1) {
     return worker_step(worker, whole, groups, 0);  // the first: as a problem
   }
-  std::vector<int> const sizes = partition_chain(times, worker.stages()).sizes;
+  std::vector<int> const sizes = partition_chain(times, worker.parts).sizes;
   std::vector<int> const part = detail::parts_of_nodes(network, sizes);
   detail::RuntimeGraph const rank = detail::rewritten_network(network, worker, dealing, part);
   step = worker_step(worker, costs_of(rank), groups, 0, sizes);

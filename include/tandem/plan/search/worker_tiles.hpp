@@ -44,8 +44,8 @@ namespace detail {
 /// all, in any shape, and in stages of a pipeline as many rows as columns or twice as many.
 /// @param node  devices that have fast links; groups that these do not hold whole are not tried
 /// @param wide  as worker_strategies()
-TANDEM_ONCE std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node,
-                                                        bool wide = false);
+TANDEM_ONCE std::vector<StrategyValue> tile_strategies(int devices, int batch, int node,
+                                                       bool wide = false);
 
 /// From how many others a rank gets something in an exchange of tiles, at most.
 TANDEM_ONCE int tile_peers(Node const& node, bool backward);
@@ -58,7 +58,7 @@ TANDEM_ONCE int tile_peers(Node const& node, bool backward);
 /// backward pass.
 /// @pre    worker.has_tiles(), and some layer can be computed in these
 /// @throws ContractError  as static_costs()
-TANDEM_ONCE [[nodiscard]] WorkerStep tiled_worker_step(WorkerStrategy const& worker,
+TANDEM_ONCE [[nodiscard]] WorkerStep tiled_worker_step(StrategyValue const& worker,
                                                        GraphView network, Machine const& machine,
                                                        MathPrecision precision, int batch);
 
@@ -81,13 +81,13 @@ TANDEM_ONCE bool has_windows(GraphView network) {
   return false;
 }
 
-TANDEM_ONCE std::vector<WorkerStrategy> tile_strategies(int devices, int batch, int node,
-                                                        bool wide) {
-  std::vector<WorkerStrategy> all;
-  for (WorkerStrategy worker : rewriting_strategies(devices, batch, false, wide)) {
-    for (int height = worker.slices; height >= 1 && node % worker.slices == 0; height /= 2) {
-      int const width = worker.slices / height;
-      if (worker.is_tensor() || height == width || height == 2 * width) {
+TANDEM_ONCE std::vector<StrategyValue> tile_strategies(int devices, int batch, int node,
+                                                       bool wide) {
+  std::vector<StrategyValue> all;
+  for (StrategyValue worker : rewriting_strategies(devices, batch, false, wide)) {
+    for (int height = worker.tensor; height >= 1 && node % worker.tensor == 0; height /= 2) {
+      int const width = worker.tensor / height;
+      if (worker.shares_all() || height == width || height == 2 * width) {
         worker.tiles = {height, width};
         all.push_back(worker);
       }
@@ -123,9 +123,8 @@ TANDEM_ONCE double tile_seconds(Node const& node, bool backward, Machine const& 
 /// Adds what the nodes of a rank's graph take, and its exchanges and sums of statistics, to the
 /// nodes of the network that they are of.
 /// @param samples  of a microbatch
-TANDEM_ONCE void add_tile_times(GraphView rank, WorkerStrategy const& worker,
-                                Machine const& machine, MathPrecision precision, int samples,
-                                CostGraph& to) {
+TANDEM_ONCE void add_tile_times(GraphView rank, StrategyValue const& worker, Machine const& machine,
+                                MathPrecision precision, int samples, CostGraph& to) {
   CostGraph const costs = static_costs(rank, machine, precision, samples);
   for (int n = 0; n < rank.nodes; ++n) {
     Node const& node = rank.node[n];
@@ -143,7 +142,7 @@ TANDEM_ONCE void add_tile_times(GraphView rank, WorkerStrategy const& worker,
     }
     if (node.joins_tiles()) {  // two sums of each channel and how many there are, doubles
       double const seconds =
-          all_reduce_seconds(machine, {worker.slices, 1}, 8.0 * (2.0 * node.in[0] + 1));
+          all_reduce_seconds(machine, {worker.tensor, 1}, 8.0 * (2.0 * node.in[0] + 1));
       whole.forward += seconds;
       whole.backward += node.needs_gradient ? seconds : 0;
     }
@@ -152,7 +151,7 @@ TANDEM_ONCE void add_tile_times(GraphView rank, WorkerStrategy const& worker,
 
 /// What a rank's layers in tiles have of gradients, a part of each, is added up once a step, with
 /// all of a bucket that has some: seconds.
-TANDEM_ONCE double tile_sums(GraphView rank, WorkerStrategy const& worker, Machine const& machine,
+TANDEM_ONCE double tile_sums(GraphView rank, StrategyValue const& worker, Machine const& machine,
                              MathPrecision precision) {
   constexpr Batching usual{};
   RuntimeLayout const layout{rank, master_bytes(precision), usual.first_bucket_bytes,
@@ -168,7 +167,7 @@ TANDEM_ONCE double tile_sums(GraphView rank, WorkerStrategy const& worker, Machi
                     layout.offset[p] >= begin && layout.offset[p] < end);
     }
     seconds +=
-        any ? all_reduce_seconds(machine, {worker.slices, 1},
+        any ? all_reduce_seconds(machine, {worker.tensor, 1},
                                  static_cast<double>((end - begin) * master_bytes(precision)))
             : 0;
   }
@@ -179,20 +178,20 @@ TANDEM_ONCE double tile_sums(GraphView rank, WorkerStrategy const& worker, Machi
 
 namespace tandem {
 
-TANDEM_ONCE WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView network,
+TANDEM_ONCE WorkerStep tiled_worker_step(StrategyValue const& worker, GraphView network,
                                          Machine const& machine, MathPrecision precision,
                                          int batch) {
   WorkerStep step;
-  if (!machine.has(worker.devices)) {
+  if (!machine.has(worker.replica_devices())) {
     step.problem = detail::lacks_devices(worker);
     return step;
   }
-  if (machine.devices_per_node % worker.slices != 0) {
+  if (machine.devices_per_node % worker.tensor != 0) {
     step.problem = "devices that have tiles of images must divide a node's " +
                    std::to_string(machine.devices_per_node);
     return step;
   }
-  int const samples = std::max(1, batch / worker.microbatches);
+  int const samples = std::max(1, batch / worker.batching.microbatches);
   CostGraph const idle = [&] {  // the network's bytes
     CostGraph costs = static_costs(network, machine, precision, samples);
     for (CostNode& node : costs.node) {
@@ -205,20 +204,21 @@ TANDEM_ONCE WorkerStep tiled_worker_step(WorkerStrategy const& worker, GraphView
   GraphView const rank = tiled.view(network);
   CostGraph whole = idle;
   detail::add_tile_times(rank, worker, machine, precision, samples, whole);
-  if (worker.is_tensor()) {
-    return detail::group_step(worker, network, detail::costs_again(std::move(whole), worker.every),
+  if (worker.shares_all()) {
+    return detail::group_step(worker, network,
+                              detail::costs_again(std::move(whole), worker.checkpoint.every),
                               static_costs(rank, machine, precision, samples),
                               detail::tile_sums(rank, worker, machine, precision));
   }
   std::vector<double> const times = detail::part_times(whole);
-  Machine const groups = detail::machine_of_groups(machine, worker.slices);
-  if (static_cast<std::size_t>(worker.stages()) > times.size()) {
+  Machine const groups = detail::machine_of_groups(machine, worker.tensor);
+  if (static_cast<std::size_t>(worker.parts) > times.size()) {
     return worker_step(worker, whole, groups, 0);  // as a problem
   }
-  std::vector<int> const sizes = partition_chain(times, worker.stages()).sizes;
-  WorkerCut const cut{.part = detail::parts_of_nodes(network, sizes),
-                      .map = make_map(worker.schedule, worker.cut_devices(), worker.chunks),
-                      .tiles = worker.tiles};
+  std::vector<int> const sizes = partition_chain(times, worker.parts).sizes;
+  WorkerCut const cut{.value = worker,
+                      .part = detail::parts_of_nodes(network, sizes),
+                      .map = make_map(worker.schedule, worker.devices(), worker.stages_a_device)};
   RoutedParts const routed{network, {cut.part.begin(), cut.part.end()}, cut.map};
   CostGraph staged = idle;
   double sums = 0;

@@ -34,6 +34,7 @@
 #include <tandem/plan/search/worker_ties.hpp>
 #include <tandem/plan/search/worker_tiles.hpp>
 #include <tandem/strategy/rules.hpp>
+#include <tandem/strategy/value.hpp>
 
 namespace tandem {
 
@@ -65,33 +66,26 @@ namespace detail {
 
 /// A worker's step, for its memory. A placed device holds what it has, of one microbatch, however
 /// its stages are numbered, so that one stage a device does.
-TANDEM_ONCE WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker,
+TANDEM_ONCE WorkerCut worker_cut(GraphView network, StrategyValue const& worker,
                                  WorkerStep const& step, int batch, Dealing const& dealing = {});
-
-/// What the rules ask of @p worker where it trains @p network.
-/// @param cut  none: how it is cut is not known, so that no two devices share a weight
-TANDEM_ONCE RuleFacts facts_of(GraphView network, WorkerStrategy const& worker,
-                               WorkerCut const* cut = nullptr);
 
 /// The sentence of the first rule that is broken, so that none is recommended that the compiler
 /// would refuse; else empty.
-TANDEM_ONCE std::string refusal_of(GraphView network, WorkerStrategy const& worker,
+/// @param cut  none: how it is cut is not known, so that no two devices share a weight
+TANDEM_ONCE std::string refusal_of(GraphView network, StrategyValue const& worker,
                                    WorkerCut const* cut = nullptr);
 
-/// Whether replicas of @p worker can have a part each of what @p shard says.
-/// @param packs  parameters are read in another form than they are kept in, each op its own: a part
-///               of them is none then, which no rule says, since none knows the backend
-TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker,
-                           bool packs);
+/// So many of @p worker, each with its part of what @p shard says.
+TANDEM_ONCE StrategyValue replicated(StrategyValue worker, int workers, Sharding shard);
 
 /// Bytes of the fullest device, as fits<> counts them.
 TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut);
 
-TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph,
+TANDEM_ONCE WorkerStep step_of(StrategyValue const& worker, CostGraph const& graph,
                                SearchTask const& task);
 
 /// A step of @p worker, which rewrites the network and is not refused.
-TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task);
+TANDEM_ONCE WorkerStep rewritten_step_of(StrategyValue const& worker, SearchTask const& task);
 
 /// Whether so many devices run PostValidated schedules: those of Host, in one process, whose
 /// parameters are not rounded for products.
@@ -100,12 +94,12 @@ TANDEM_ONCE bool validates_behind(SearchTask const& task, int devices);
 /// How many parts of the network a run of @p worker best has: all take as long, so that those that
 /// need least memory are.
 /// @param step  of the worker without runs
-TANDEM_ONCE int best_runs(WorkerStrategy const& worker, WorkerStep const& step,
+TANDEM_ONCE int best_runs(StrategyValue const& worker, WorkerStep const& step,
                           SearchTask const& task);
 
 /// The workers that a search tries, in the order in which plans that are as fast stand; where
 /// memory is counted, those of one stage also with runs, see WorkerSteps.
-TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task);
+TANDEM_ONCE std::vector<StrategyValue> tried_workers(SearchTask const& task);
 
 /// Why workers that rewrite the network cannot be, each kind of them looked at once.
 class WorkerKinds {
@@ -115,7 +109,7 @@ class WorkerKinds {
     bool is_first;               ///< of its kind
   };
 
-  TANDEM_ONCE Known find(WorkerStrategy const& worker, SearchTask const& task);
+  TANDEM_ONCE Known find(StrategyValue const& worker, SearchTask const& task);
 
  private:
   // Of slices, rows, chunks of time and rows of tiles.
@@ -131,7 +125,7 @@ class WorkerKinds {
 class WorkerSteps {
  public:
   struct One {
-    WorkerStrategy strategy{};
+    StrategyValue strategy{};
     WorkerStep step{};
   };
 
@@ -141,7 +135,7 @@ class WorkerSteps {
   WorkerSteps(SearchTask const& task, Costs const& costs)
       : WorkerSteps{task, costs(task.batch_per_worker)} {
     constexpr int most = 1 << 16;  // on some number of devices: rows' gradients are of all workers
-    for (WorkerStrategy const& worker : detail::tried_workers(task)) {
+    for (StrategyValue const& worker : detail::tried_workers(task)) {
       if (needs(worker, most)) {
         add(worker, costs);
       }
@@ -155,19 +149,21 @@ class WorkerSteps {
   /// their length is chosen.
   /// @pre of one with runs that without was added, and has no problem
   template <class Costs>
-  void add(WorkerStrategy const& tried, Costs const& costs) {
-    WorkerStrategy worker = tried;
-    if (tried.every > 0) {
+  void add(StrategyValue const& tried, Costs const& costs) {
+    StrategyValue worker = tried;
+    if (tried.checkpoint.every > 0) {
       One const& whole = *without_runs(tried);
-      worker.every = detail::best_runs(whole.strategy, whole.step, task_);
+      worker.checkpoint.every = detail::best_runs(whole.strategy, whole.step, task_);
     }
     detail::WorkerKinds::Known const kind = kinds_.find(worker, task_);
     if (!worker.rewrites()) {
       CostGraph graph = detail::costs_again(
-          costs(std::max(1, task_.batch_per_worker / worker.microbatches)), worker.every);
+          costs(std::max(1, task_.batch_per_worker / worker.batching.microbatches)),
+          worker.checkpoint.every);
       all_.push_back({worker, detail::step_of(worker, graph, task_)});
-      if (worker.devices == 1) {
-        of_microbatch_.insert_or_assign({worker.microbatches, worker.every}, std::move(graph));
+      if (worker.replica_devices() == 1) {
+        of_microbatch_.insert_or_assign({worker.batching.microbatches, worker.checkpoint.every},
+                                        std::move(graph));
       }
     } else if (kind.refusal.empty()) {
       all_.push_back({worker, detail::rewritten_step_of(worker, task_)});
@@ -185,17 +181,17 @@ class WorkerSteps {
                                           Sharding shard = Sharding::none) const;
   /// Whether so many of @p worker are worth a look: those with runs where the same without could
   /// be, but for memory.
-  TANDEM_ONCE [[nodiscard]] bool needs(WorkerStrategy const& worker, int workers) const;
+  TANDEM_ONCE [[nodiscard]] bool needs(StrategyValue const& worker, int workers) const;
   [[nodiscard]] SearchTask const& task() const { return task_; }
   [[nodiscard]] CostGraph const& graph() const { return whole_; }  ///< of a worker's minibatch
   /// Of a microbatch, with what is computed again.
   /// @pre the worker has one device, and was added
-  [[nodiscard]] CostGraph const& graph(WorkerStrategy const& worker) const {
-    return of_microbatch_.at({worker.microbatches, worker.every});
+  [[nodiscard]] CostGraph const& graph(StrategyValue const& worker) const {
+    return of_microbatch_.at({worker.batching.microbatches, worker.checkpoint.every});
   }
 
  private:
-  TANDEM_ONCE [[nodiscard]] One const* without_runs(WorkerStrategy worker) const;
+  TANDEM_ONCE [[nodiscard]] One const* without_runs(StrategyValue worker) const;
   SearchTask task_;
   CostGraph whole_;
   // of workers of one device, by the number of microbatches and the parts of runs
@@ -210,58 +206,38 @@ class WorkerSteps {
 
 namespace tandem::detail {
 
-TANDEM_ONCE WorkerCut worker_cut(GraphView network, WorkerStrategy const& worker,
+TANDEM_ONCE WorkerCut worker_cut(GraphView network, StrategyValue const& worker,
                                  WorkerStep const& step, int batch, Dealing const& dealing) {
-  WorkerCut cut{.asynchrony = worker.asynchrony(),
-                .samples = std::max(1, batch / worker.microbatches),
-                .recomputes = worker.recomputes,
-                .dealing = dealing,
-                .sequence_rows = worker.sequence_rows,
-                .chunks = worker.time_chunks,
-                .tiles = worker.tiles,
-                .every = worker.every,
-                .post_validated = worker.post_validated};
-  WorkerTable made =
-      worker_table(worker.is_placed() ? WorkerStrategy{.devices = worker.devices} : worker);
+  WorkerCut cut{.value = worker,
+                .samples = std::max(1, batch / worker.batching.microbatches),
+                .dealing = dealing};
+  WorkerTable made = worker_table(
+      worker.cut == CutKind::placed ? chain_worker(SequentialStages::name, worker.replica_devices())
+                                    : worker);
   cut.map = std::move(made.map);
   cut.table = std::move(made.table);
-  cut.part = worker.is_placed() ? step.placement : parts_of_nodes(network, step.sizes);
+  cut.part = worker.cut == CutKind::placed ? step.placement : parts_of_nodes(network, step.sizes);
   return cut;
 }
 
-TANDEM_ONCE RuleFacts facts_of(GraphView network, WorkerStrategy const& worker,
-                               WorkerCut const* cut) {
+TANDEM_ONCE std::string refusal_of(GraphView network, StrategyValue const& worker,
+                                   WorkerCut const* cut) {
   int widest = 1;
   for (int p = 0; cut != nullptr && p < network.parameters; ++p) {
     widest = std::max(widest, static_cast<int>(holders_of(network, *cut, p).size()));
   }
-  return add_network({.slices = worker.slices,
-                      .layer_slices = worker.layer_slices(),
-                      .tiles = worker.tiles,
-                      .copies = worker.keeps_two_copies() ? 2 : 1,
-                      .microbatches = worker.microbatches,
-                      .chunks = worker.time_chunks,
-                      .asynchronous = worker.asynchrony().on(),
-                      .post_validated = worker.post_validated,
-                      .sequence_rows = worker.sequence_rows,
-                      .ties_cross = widest > 1,
-                      .widest_tie = widest},
-                     RuntimeGraph{network}, network, SpreadWishes{}, nullptr, 1);
-}
-
-TANDEM_ONCE std::string refusal_of(GraphView network, WorkerStrategy const& worker,
-                                   WorkerCut const* cut) {
-  BrokenRule const broken = broken_rule(facts_of(network, worker, cut));
+  BrokenRule const broken = broken_rule(add_network(
+      rule_facts(worker, widest), RuntimeGraph{network}, network, SpreadWishes{}, nullptr, 1));
   return broken.rule == Rule::none ? "" : sentence_of(broken);
 }
 
-TANDEM_ONCE bool can_shard(Sharding shard, GraphView network, WorkerStrategy const& worker,
-                           bool packs) {
-  RuleFacts facts = facts_of(network, worker);
-  facts.sharded_state = shard != Sharding::none;
-  facts.asks_sharded_state = facts.sharded_state;
-  facts.sharded_gradients = shard >= Sharding::gradients;
-  return !(packs && shard == Sharding::parameters) && broken_rule(facts).rule == Rule::none;
+TANDEM_ONCE StrategyValue replicated(StrategyValue worker, int workers, Sharding shard) {
+  Batching& batching = worker.batching;
+  batching.replicas = workers;
+  batching.sharded_state = shard >= Sharding::state;
+  batching.sharded_gradients = shard >= Sharding::gradients;
+  batching.sharded_parameters = shard == Sharding::parameters;
+  return worker;
 }
 
 TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut) {
@@ -277,7 +253,7 @@ TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, Wor
 }
 
 /// Refusals, memory, and what layers of several stages share.
-TANDEM_ONCE void count_network(WorkerStrategy const& worker, SearchTask const& task,
+TANDEM_ONCE void count_network(StrategyValue const& worker, SearchTask const& task,
                                WorkerStep& step) {
   if (!step.problem.empty()) {
     return;
@@ -287,14 +263,14 @@ TANDEM_ONCE void count_network(WorkerStrategy const& worker, SearchTask const& t
   step.problem = refusal_of(*task.network, worker, &cut);
   if (step.problem.empty()) {
     step.memory = counted_memory(*task.network, task, cut);
-    add_ties(*task.network, cut, machine_of_groups(task.machine, worker.slices),
+    add_ties(*task.network, cut, machine_of_groups(task.machine, worker.tensor),
              master_bytes(task.precision), step);
   }
 }
 
-TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& graph,
+TANDEM_ONCE WorkerStep step_of(StrategyValue const& worker, CostGraph const& graph,
                                SearchTask const& task) {
-  WorkerStep step = worker.is_placed()
+  WorkerStep step = worker.cut == CutKind::placed
                         ? placed_worker_step(worker, graph, task.machine, task.bytes_of_parameter)
                         : worker_step(worker, graph, task.machine, task.bytes_of_parameter);
   if (task.network) {
@@ -303,7 +279,7 @@ TANDEM_ONCE WorkerStep step_of(WorkerStrategy const& worker, CostGraph const& gr
   return step;
 }
 
-TANDEM_ONCE WorkerStep rewritten_step_of(WorkerStrategy const& worker, SearchTask const& task) {
+TANDEM_ONCE WorkerStep rewritten_step_of(StrategyValue const& worker, SearchTask const& task) {
   WorkerStep step = worker.has_tiles()
                         ? tiled_worker_step(worker, *task.network, task.machine, task.precision,
                                             task.batch_per_worker)
@@ -318,14 +294,14 @@ TANDEM_ONCE bool validates_behind(SearchTask const& task, int devices) {
          element_bytes(task.precision) == master_bytes(task.precision);
 }
 
-TANDEM_ONCE int best_runs(WorkerStrategy const& worker, WorkerStep const& step,
+TANDEM_ONCE int best_runs(StrategyValue const& worker, WorkerStep const& step,
                           SearchTask const& task) {
   WorkerCut cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
                              dealing_over(*task.network, worker.layer_slices()));
   int best = 0;
   double least = 0;
   for (int const every : tried_runs(step.sizes[0])) {
-    cut.every = every;
+    cut.value.checkpoint = {every};
     double const memory = counted_memory(*task.network, task, cut);
     if (best == 0 || memory < least) {
       best = every;
@@ -335,25 +311,24 @@ TANDEM_ONCE int best_runs(WorkerStrategy const& worker, WorkerStep const& step,
   return best;
 }
 
-TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
-  std::vector<WorkerStrategy> all;
+TANDEM_ONCE std::vector<StrategyValue> tried_workers(SearchTask const& task) {
+  std::vector<StrategyValue> all;
   for (int m = 1; m <= task.most_devices_a_worker; m *= 2) {
-    std::vector<WorkerStrategy> const plain =
-        worker_strategies(m, task.batch_per_worker, task.wide);
+    std::vector<StrategyValue> const plain = worker_strategies(m, task.batch_per_worker, task.wide);
     all.insert(all.end(), plain.begin(), plain.end());
     if (validates_behind(task, m)) {
-      std::vector<WorkerStrategy> const unbarred = unbarred_strategies(plain);
+      std::vector<StrategyValue> const unbarred = unbarred_strategies(plain);
       all.insert(all.end(), unbarred.begin(), unbarred.end());
     }
     if (m > 1 && task.computed && task.network) {
       bool const sequences = time_to_deal(*task.network, 1) > 0;
-      for (WorkerStrategy& worker :
+      for (StrategyValue& worker :
            rewriting_strategies(m, task.batch_per_worker, sequences, task.wide)) {
         all.push_back(std::move(worker));
       }
       if (has_windows(*task.network)) {
         int const node = task.machine.devices_per_node;
-        for (WorkerStrategy& worker : tile_strategies(m, task.batch_per_worker, node, task.wide)) {
+        for (StrategyValue& worker : tile_strategies(m, task.batch_per_worker, node, task.wide)) {
           all.push_back(std::move(worker));
         }
       }
@@ -362,17 +337,17 @@ TANDEM_ONCE std::vector<WorkerStrategy> tried_workers(SearchTask const& task) {
   return task.network ? with_runs(all) : all;
 }
 
-TANDEM_ONCE WorkerKinds::Known WorkerKinds::find(WorkerStrategy const& worker,
+TANDEM_ONCE WorkerKinds::Known WorkerKinds::find(StrategyValue const& worker,
                                                  SearchTask const& task) {
   auto const [kind, is_new] =
-      refusal_.try_emplace({worker.slices, worker.sequence_rows ? 1 : 0, worker.time_chunks,
+      refusal_.try_emplace({worker.tensor, worker.sequence_rows ? 1 : 0, worker.batching.chunks,
                             worker.has_tiles() ? worker.tiles.height : 0});
   bool is_first = is_new;
-  if (is_new && worker.slices > 1 && worker.time_chunks > 1) {  // each has its own words
-    WorkerStrategy slices = worker;
-    slices.time_chunks = 1;
-    WorkerStrategy chunks = worker;
-    chunks.slices = 1;
+  if (is_new && worker.tensor > 1 && worker.batching.chunks > 1) {  // each has its own words
+    StrategyValue slices = worker;
+    slices.batching.chunks = 1;
+    StrategyValue chunks = worker;
+    chunks.tensor = 1;
     kind->second = find(slices, task).refusal;
     kind->second = kind->second.empty() ? find(chunks, task).refusal : kind->second;
     is_first = kind->second.empty();
@@ -395,13 +370,12 @@ TANDEM_ONCE double WorkerSteps::memory(One const& one, int workers, Sharding sha
   GraphView const network = *task_.network;
   WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
                                      dealing_over(network, one.strategy.layer_slices()));
-  cut.replicas = workers;
-  cut.shard = shard;
+  cut.value = detail::replicated(one.strategy, workers, shard);
   return detail::counted_memory(network, task_, cut);
 }
 
-TANDEM_ONCE bool WorkerSteps::needs(WorkerStrategy const& worker, int workers) const {
-  if (worker.every == 0) {
+TANDEM_ONCE bool WorkerSteps::needs(StrategyValue const& worker, int workers) const {
+  if (worker.checkpoint.every <= 0) {
     return true;
   }
   One const* const whole = without_runs(worker);
@@ -409,8 +383,8 @@ TANDEM_ONCE bool WorkerSteps::needs(WorkerStrategy const& worker, int workers) c
          memory(*whole, workers) > task_.device_memory();
 }
 
-TANDEM_ONCE WorkerSteps::One const* WorkerSteps::without_runs(WorkerStrategy worker) const {
-  worker.every = 0;
+TANDEM_ONCE WorkerSteps::One const* WorkerSteps::without_runs(StrategyValue worker) const {
+  worker.checkpoint.every = 0;
   for (One const& one : all_) {
     if (one.strategy == worker) {
       return &one;
