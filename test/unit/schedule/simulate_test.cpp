@@ -241,6 +241,14 @@ TEST_CASE("a whole step: sums wait for the last of their devices, averages for b
   CHECK(ends(rows, chain, ActionKind::await_loss) == Times{32, 32});
   CHECK(ends(rows, chain, ActionKind::update) == Times{43, 43});
 
+  auto const norm_behind_forward = [](std::int16_t stage) {
+    return std::vector<Action>{{ActionKind::forward, 0, stage, 0},
+                               {ActionKind::reduce_norm, 0, stage, 0}};
+  };
+  ActionRows const norms{norm_behind_forward(0), norm_behind_forward(1)};
+  CHECK(ends(norms, chain, ActionKind::forward) == Times{2, 4});
+  CHECK(ends(norms, chain, ActionKind::reduce_norm) == Times{14, 14});
+
   RuntimeMap const both = make_map("cross_model", 3);
   ActionRows const lowered = lower(make_schedule("cross_model", 3, 2), both);
   CHECK(ends(complete(lowered, both), both, ActionKind::reduce_gradient) == Times{28, 28, 32});
