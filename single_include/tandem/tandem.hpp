@@ -50488,9 +50488,9 @@ constexpr Action pass(ActionKind kind, int stage, int microbatch) {
 /// - `turns_back`, if it is there and true: the second of two stages a device go back from the last
 ///   device to the first, see turning_map()
 /// - `fits(devices, microbatches)`: whether the order is defined for these
-/// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order; a
-/// stage's
-///   forwards, backwards and weight gradients each in ascending order of microbatches
+/// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order;
+/// forwards,
+///   backwards and weight gradients of a stage each in ascending order of microbatches
 template <class S>
 concept PipelineSchedule = requires(int devices, int microbatches, detail::NoSink& sink) {
   { S::name } -> std::convertible_to<char const*>;
@@ -50788,9 +50788,7 @@ struct DelayedGradient : detail::UpdatesEachMicrobatch<WeightRule::stashed> {
 /// @file
 /// DualPipeRow: what a device does in DualPipe and in DualPipeV.
 
-namespace tandem {
-
-namespace detail {
+namespace tandem::detail {
 
 /// One device's row, in the eight steps of the source, of its two stages: the one that microbatches
 /// reach first, and the one that they reach last. Weight gradients that wait stand in one queue.
@@ -50835,10 +50833,9 @@ class DualPipeRow {
       forward(1);
       backward(0);
     });
-    int const whole = before + 1;  // of 2 (before + 1) passes, before the others defer theirs
     for (int i = 0; i < 2 * (before + 1); ++i) {
       int const direction = i % 2 == 0 ? 1 : 0;
-      if (i < whole) {
+      if (i <= before) {  // the others defer their weight gradients
         backward(direction);
       } else {
         input_gradient(direction);
@@ -50893,9 +50890,7 @@ class DualPipeRow {
   int last_ = 0;
 };
 
-}  // namespace detail
-
-}  // namespace tandem
+}  // namespace tandem::detail
 
 namespace tandem {
 
@@ -51371,77 +51366,136 @@ struct SequentialStages : detail::ChainOrder {
 
 /// @file
 /// TurningPattern: one microbatch's passes on each device, repeated every six passes: the building
-/// block of V-Min and V-Half, whose length says how much memory they take.
+/// block of VMin, VHalf, and ZeroBubbleV of few microbatches; SqueezedPattern lays out its table.
 
 namespace tandem::detail {
 
-/// When a device does the first microbatch's passes, in passes of one stage: F of the stage that
-/// goes down, F of the one that comes back up, then their I. No two are alike modulo 6.
+inline constexpr ActionKind split_passes[] = {ActionKind::forward, ActionKind::input_gradient,
+                                              ActionKind::weight_gradient};
+
+/// When devices do the first microbatch's passes, in passes of one stage.
 struct TurningPattern {
-  int forward_down;
-  int forward_up;
-  int input_up;
-  int input_down;
+  /// On the first device: F of the stage that goes down, F of the one that comes back up, then
+  /// their I. No two are alike modulo 6.
+  int first[4];
+  int down;  ///< by which F and I that go away from the first device are later on each next one
+  int up;    ///< by which those that come back to it are earlier
+  int live;  ///< most microbatches of a stage that may be live on a device
 };
 
-/// One device's row: microbatch i's passes stand 6 i later than the first one's, and a weight
-/// gradient, those that wait for the longest first, wherever the pattern has none of them.
+/// A table that takes no longer than its pattern, if all passes take equally long. In each unit of
+/// time a device does the next pass of the pattern if that can begin, else a weight gradient if one
+/// waits, else, before its first I and behind its last F that goes down, any pass that can begin.
+///
+/// A forward that goes ahead leaves memory for those before it. So, of all passes that are left,
+/// the one that stands first in the pattern can begin, once weight gradients that wait are done.
+/// Cost:   a few dozen operations a device and unit of time.
+/// Source: Qi et al., arXiv:2405.15362, whose program moves one pass ahead after the other
 template <class Sink>
-class TurningRow {
+class SqueezedPattern {
  public:
-  constexpr TurningRow(int devices, int microbatches, int device, Sink& sink)
-      : microbatches_{microbatches},
-        device_{device},
-        down_{device},
-        up_{2 * devices - 1 - device},
+  constexpr SqueezedPattern(TurningPattern const& pattern, int devices, int microbatches,
+                            Sink& sink)
+      : devices_{devices},
+        microbatches_{microbatches},
+        most_{pattern.live},
         sink_{sink},
-        waiting_{2 * std::int64_t{microbatches}} {}
-
-  constexpr void write(TurningPattern const& pattern) {
-    int const end = pattern.input_down + 6 * (microbatches_ - 1);
-    for (int time = 0; time <= end; ++time) {
-      bool const passes = forward(time - pattern.forward_down, down_) ||
-                          forward(time - pattern.forward_up, up_) ||
-                          input_gradient(time - pattern.input_up, up_) ||
-                          input_gradient(time - pattern.input_down, down_);
-      if (!passes && first_ < last_) {
-        sink_(device_, waiting_[first_++]);
+        rows_{2 * std::int64_t{devices}},
+        row_{rows_.data()},
+        done_{row_ + devices} {
+    for (int d = 0; d < devices; ++d) {
+      for (int kind = 0; kind < 4; ++kind) {
+        row_[d].time[kind] = pattern.first[kind] + d * (kind % 2 == 0 ? pattern.down : -pattern.up);
+      }
+      for (int kind = 0; kind < 2 && 2 * microbatches > most_; ++kind) {
+        auto const all = static_cast<int>(row_[d].time[3 - kind] - row_[d].time[kind] + 3) / 6 + 1;
+        row_[d].most[kind] = std::min(all, most_ - 1);
       }
     }
-    while (first_ < last_) {
-      sink_(device_, waiting_[first_++]);
+  }
+
+  constexpr void write() {
+    for (std::int64_t left = std::int64_t{6} * devices_ * microbatches_; left > 0;) {
+      for (int d = 0; d < devices_; ++d) {
+        done_[d] = row_[d];
+      }
+      for (int d = 0; d < devices_; ++d) {
+        if (int const kind = choice(d); kind != none) {
+          take(d, kind);
+          --left;
+        }
+      }
     }
   }
 
  private:
-  // Whether a pass stands so long behind the first of its kind.
-  [[nodiscard]] constexpr bool stands(int behind) const {
-    return behind >= 0 && behind % 6 == 0 && behind / 6 < microbatches_;
-  }
-  constexpr bool forward(int behind, int stage) {
-    if (!stands(behind)) {
-      return false;
-    }
-    sink_(device_, pass(ActionKind::forward, stage, behind / 6));
-    return true;
-  }
-  constexpr bool input_gradient(int behind, int stage) {
-    if (!stands(behind)) {
-      return false;
-    }
-    sink_(device_, pass(ActionKind::input_gradient, stage, behind / 6));
-    waiting_[last_++] = pass(ActionKind::weight_gradient, stage, behind / 6);
-    return true;
+  // Kinds of passes are numbered as in TurningPattern; 4 and 5 are W behind the I of 2 and 3.
+  static constexpr int none = 6;
+
+  struct Row {
+    int next[none] = {};        // microbatch of each kind
+    std::int64_t time[4] = {};  // where the next F and I stand in the pattern
+    int most[2] = {std::numeric_limits<int>::max(), std::numeric_limits<int>::max()};  // live
+  };
+
+  // Microbatches of one of a device's stages, by its F, that are live.
+  [[nodiscard]] static constexpr int live(Row const& row, int forward) {
+    return row.next[forward] - row.next[5 - forward];
   }
 
+  // Whether F or I can begin: it follows that of the device next to it, or its own kind before.
+  [[nodiscard]] constexpr bool can(int device, int kind) const {
+    Row const& own = row_[device];
+    int const i = own.next[kind];
+    if (i == microbatches_ ||
+        (kind < 2 && (live(own, kind) == own.most[kind] || live(own, 0) + live(own, 1) == most_))) {
+      return false;
+    }
+    int const from = kind % 2 == 0 ? device - 1 : device + 1;
+    return from >= 0 && from < devices_ ? done_[from].next[kind] > i
+                                        : kind == 0 || done_[device].next[kind - 1] > i;
+  }
+
+  [[nodiscard]] constexpr int choice(int device) const {
+    Row const& own = row_[device];
+    auto const head = static_cast<int>(std::min_element(own.time, own.time + 4) - own.time);
+    if (can(device, head)) {
+      return head;
+    }
+    for (int const kind : {4, 5}) {
+      if (own.next[kind] < done_[device].next[kind - 2]) {
+        return kind;
+      }
+    }
+    bool const at_ends = own.next[2] == 0 || own.next[0] == microbatches_;
+    for (int kind = 0; at_ends && kind < 4; ++kind) {
+      std::int64_t const ahead = kind < 2 ? own.time[kind] - own.time[1 - kind] : 0;
+      std::int64_t const before = ahead > 0 ? ahead / 6 + 1 : 0;  // forwards of the other stage
+      if (can(device, kind) && (kind >= 2 || live(own, 0) + live(own, 1) + before < most_)) {
+        return kind;
+      }
+    }
+    return none;
+  }
+
+  constexpr void take(int device, int kind) {
+    Row& own = row_[device];
+    bool const second = kind == 1 || kind == 2 || kind == 4;
+    sink_(device, pass(split_passes[kind / 2], second ? 2 * devices_ - 1 - device : device,
+                       own.next[kind]++));
+    if (kind < 4) {
+      bool const ends = own.next[kind] == microbatches_;
+      own.time[kind] = ends ? std::numeric_limits<std::int64_t>::max() : own.time[kind] + 6;
+    }
+  }
+
+  int devices_;
   int microbatches_;
-  int device_;
-  int down_;  // the device's stages
-  int up_;
+  int most_;
   Sink& sink_;
-  Scratch<Action> waiting_;  // weight gradients
-  int first_ = 0;
-  int last_ = 0;
+  Scratch<Row> rows_;  // now, and when the unit of time began
+  Row* row_;
+  Row* done_;
 };
 
 }  // namespace tandem::detail
@@ -51452,24 +51506,20 @@ namespace tandem {
 /// gradients that go to the last one, take two passes a device, the others one.
 ///
 /// At most 2 (p / 2) + 2, rounded down inside, microbatches of half a stage are live on a device:
-/// half of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for (7 p - 4) / 2
-/// passes of half a stage, or (7 p - 7) / 2 if p is odd; 1F1B is for 6 (p - 1). The paper's own
-/// tables are squeezed further, to half of 1F1B's.
+/// half of the first one's of 1F1B, and a constant. If F = I = W and m >= p > 2, idle for 3 p - 7
+/// passes of half a stage, or 3 p - 4 if p is odd, no more than the tables of its authors' program;
+/// 1F1B is for 6 (p - 1).
 /// Source: Qi et al., arXiv:2405.15362
 struct VHalf : detail::TurningOrder {
   static constexpr char const* name = "v_half";
   static constexpr ScheduleWords words{.type = "Pipeline<VHalf, {count}, ", .tried_chunks = 2};
 
   template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    int const gap = devices % 2 == 0 ? 3 : 0;  // or a device would have two passes at once
-    for (int r = 0; r < devices; ++r) {
-      detail::TurningRow<Sink>{devices, microbatches, r, sink}.write(
-          {.forward_down = 2 * r,
-           .forward_up = 3 * devices - 2 - r,
-           .input_up = 3 * devices + gap - 1 + 2 * r,
-           .input_down = 6 * devices + gap - 2 - r});
-    }
+  static constexpr void generate(int p, int microbatches, Sink& sink) {
+    int const gap = p % 2 == 0 ? 3 : 0;  // or a device would have two passes at once
+    detail::TurningPattern const pattern{
+        {0, 3 * p - 2, 3 * p + gap - 1, 6 * p + gap - 2}, 2, 1, 2 * (p / 2) + 2};
+    detail::SqueezedPattern<Sink>{pattern, p, microbatches, sink}.write();
   }
 };
 
@@ -51486,23 +51536,19 @@ namespace tandem {
 /// microbatch ends as early as it can.
 ///
 /// At most 2 ((p + 4) / 3), rounded down inside, microbatches of half a stage are live on a device:
-/// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for 4 p - 5
-/// passes of half a stage, 2 more if p is a multiple of 3; 1F1B is for 6 (p - 1).
+/// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p > 2, idle for 4 p -
+/// 5 passes of half a stage, 2 fewer if p is a multiple of 3; 1F1B is for 6 (p - 1).
 /// Source: Qi et al., arXiv:2405.15362
 struct VMin : detail::TurningOrder {
   static constexpr char const* name = "v_min";
   static constexpr ScheduleWords words{.type = "Pipeline<VMin, {count}, ", .tried_chunks = 2};
 
   template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    int const gap = devices % 3 == 0 ? 2 : 0;  // or a device would have two passes at once
-    for (int r = 0; r < devices; ++r) {
-      detail::TurningRow<Sink>{devices, microbatches, r, sink}.write(
-          {.forward_down = r,
-           .forward_up = 2 * devices - 1 - r,
-           .input_up = 2 * devices + gap + r,
-           .input_down = 4 * devices + gap - 1 - r});
-    }
+  static constexpr void generate(int p, int microbatches, Sink& sink) {
+    int const gap = p % 3 == 0 ? 2 : 0;  // or a device would have two passes at once
+    detail::TurningPattern const pattern{
+        {0, 2 * p - 1, 2 * p + gap, 4 * p + gap - 1}, 1, 1, 2 * ((p + 4) / 3)};
+    detail::SqueezedPattern<Sink>{pattern, p, microbatches, sink}.write();
   }
 };
 
@@ -51629,103 +51675,54 @@ namespace tandem {
 
 namespace detail {
 
-/// One device's row: passes of its two stages, each kind in ascending order of microbatches. The
-/// order is that of 2 p - 1 microbatches or more, of which those that there are not are left out.
+/// Device @p r's row of 2 p - 1 microbatches or more: F, I and W of the stage that goes down, f, i
+/// and w of the other one, each in ascending order of microbatches.
 template <class Sink>
-class ZeroBubbleVRow {
- public:
-  constexpr ZeroBubbleVRow(int devices, int microbatches, int device, Sink& sink)
-      : devices_{devices}, microbatches_{microbatches}, device_{device}, sink_{sink} {}
-
-  constexpr void write() {
-    int const all = std::max(2 * devices_ - 1, microbatches_);
-    for (int i = 0; i < 2 * (devices_ - device_) - 1; ++i) {
-      forward(down);
-    }
-    for (int i = 0; i < device_; ++i) {
-      forward(up);
-      forward(down);
-    }
-    for (int i = 0; i < devices_ - device_; ++i) {
-      forward(up);
-      backward(up);
-    }
-    while (next_[up].forward < next_[down].forward || next_[down].forward < all) {
-      if (next_[down].forward < all) {
-        forward(down);
-      }
-      backward(down);
-      forward(up);
-      backward(up);
-    }
-    for (int i = 0; i < device_; ++i) {
-      input_gradient(down);
-      input_gradient(up);
-    }
-    for (int i = 0; i < devices_ - device_; ++i) {
-      input_gradient(down);
-      weight_gradient(down);
-    }
-    for (int const chunk : {up, down}) {
-      while (next_[chunk].weight < next_[chunk].input) {
-        weight_gradient(chunk);
+constexpr void zero_bubble_v_row(int p, int m, int r, Sink& sink) {
+  constexpr std::string_view letters = "FIWfiw";
+  int next[6] = {};
+  auto const repeat = [&](int times, std::string_view passes) {
+    for (int i = 0; i < times; ++i) {
+      for (char const letter : passes) {
+        auto const one = letters.find(letter);
+        sink(r, pass(split_passes[one % 3], one < 3 ? r : 2 * p - 1 - r, next[one]++));
       }
     }
-  }
-
- private:
-  static constexpr int down = 0;
-  static constexpr int up = 1;
-
-  // Of a stage: the next microbatch of each kind of pass.
-  struct Next {
-    int forward = 0;
-    int input = 0;
-    int weight = 0;
   };
-
-  constexpr void add(ActionKind kind, int chunk, int microbatch) {
-    if (microbatch < microbatches_) {
-      sink_(device_, pass(kind, chunk == down ? device_ : 2 * devices_ - 1 - device_, microbatch));
-    }
-  }
-  constexpr void forward(int chunk) { add(ActionKind::forward, chunk, next_[chunk].forward++); }
-  constexpr void input_gradient(int chunk) {
-    add(ActionKind::input_gradient, chunk, next_[chunk].input++);
-  }
-  constexpr void weight_gradient(int chunk) {
-    add(ActionKind::weight_gradient, chunk, next_[chunk].weight++);
-  }
-  constexpr void backward(int chunk) {
-    input_gradient(chunk);
-    weight_gradient(chunk);
-  }
-
-  int devices_;
-  int microbatches_;
-  int device_;
-  Sink& sink_;
-  Next next_[2];
-};
+  repeat(2 * (p - r) - 1, "F");
+  repeat(r, "fF");
+  repeat(p - r, "fiw");
+  repeat(m - 2 * p + 1 + r, "FIWfiw");
+  repeat(p - 1 - r, "IWfiw");
+  repeat(r, "Ii");
+  repeat(p - r, "IW");
+  repeat(r, "w");
+  repeat(r, "W");
+}
 
 }  // namespace detail
 
 /// Device r has the stages r and 2 p - 1 - r, each half of a 1F1B stage: the model goes down the
 /// devices and back up, so that the first device computes the loss.
 ///
-/// If F = I = W and m >= 2 p - 1, a device is idle before its first pass and behind its last one
-/// only, for p - 1 passes of half a stage in all; 1F1B is for 6 (p - 1). At most 2 p microbatches
-/// of half a stage are live on a device, as much as on the first one of 1F1B.
-/// Source: Qi et al., arXiv:2401.10241, section 6; the order of ScheduleZBVZeroBubble of PyTorch
+/// If F = I = W no order takes less: if m >= p, a device is idle for p - 1 passes of half a stage,
+/// if m >= 2 p - 1 at its ends only; 1F1B is for 6 (p - 1). At most 2 p microbatches of half a
+/// stage are live on a device, as much as on the first one of 1F1B.
+/// Source: Qi et al., arXiv:2401.10241, section 6; ScheduleZBVZeroBubble of PyTorch if m >= 2 p - 1
 struct ZeroBubbleV : detail::TurningOrder {
   static constexpr char const* name = "zero_bubble_v";
   static constexpr ScheduleWords words{.type = "Pipeline<ZeroBubbleV, {count}, ",
                                        .tried_chunks = 2};
 
   template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    for (int r = 0; r < devices; ++r) {
-      detail::ZeroBubbleVRow<Sink>{devices, microbatches, r, sink}.write();
+  static constexpr void generate(int p, int microbatches, Sink& sink) {
+    detail::TurningPattern const pattern{{0, 6 * p - 5, 6 * p - 4, 12 * p - 9}, 4, 2, 2 * p};
+    if (microbatches < 2 * p - 1) {
+      detail::SqueezedPattern<Sink>{pattern, p, microbatches, sink}.write();
+      return;
+    }
+    for (int r = 0; r < p; ++r) {
+      detail::zero_bubble_v_row(p, microbatches, r, sink);
     }
   }
 };

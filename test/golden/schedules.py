@@ -15,7 +15,7 @@ from torch.distributed.pipelining import schedules
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "golden"
 
-TABLES = {"zero_bubble_v": (schedules.ScheduleZBVZeroBubble, ((1, 3), (2, 2), (3, 4), (4, 8), (4, 11))),
+TABLES = {"zero_bubble_v": (schedules.ScheduleZBVZeroBubble, ((1, 3), (4, 8), (4, 11))),
           "dual_pipe_v": (schedules.ScheduleDualPipeV, ((1, 3), (2, 4), (3, 8), (4, 8), (4, 11)))}
 
 

@@ -27,8 +27,9 @@ ReadTable read_golden(std::string const& name, Size size) {
       {reinterpret_cast<char const*>(mapped.bytes().data()), mapped.bytes().size()}, file);
 }
 
-TEST_CASE("zero_bubble_v is PyTorch's table, whose stages are found on its ranks") {
-  for (Size const size : {Size{1, 3}, Size{2, 2}, Size{3, 4}, Size{4, 8}, Size{4, 11}}) {
+TEST_CASE(
+    "zero_bubble_v of 2 p - 1 microbatches or more is PyTorch's table, on whose ranks it is") {
+  for (Size const size : {Size{1, 3}, Size{4, 8}, Size{4, 11}}) {
     CAPTURE(size.ranks);
     CAPTURE(size.microbatches);
     ReadTable const read = read_golden("zero_bubble_v", size);

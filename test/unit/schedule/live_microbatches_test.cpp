@@ -73,11 +73,12 @@ TEST_CASE("ZeroBubbleH1 has min(m, p), and defers r + 1 of them, fewer where no 
   });
 }
 
-TEST_CASE("ZeroBubbleV has min(m, 2 p - k) of stage k, and 2 p on a device, as the first of 1F1B") {
+TEST_CASE("ZeroBubbleV has 2 p - k of stage k, and 2 p on a device, as the first of 1F1B") {
   for_each_size([](int p, int m) {
     Lowered const table{"zero_bubble_v", p, m};
     for (int k = 0; k < 2 * p; ++k) {
-      CHECK(table.live(k) == std::min(m, 2 * p - k));
+      CHECK((m < 2 * p - 1 || table.live(k) == std::min(m, 2 * p - k)));
+      CHECK(table.live(k) + table.live(2 * p - 1 - k) <= std::min(2 * m, 2 * p + 1));
     }
     for (int r = 0; r < p; ++r) {
       CHECK(table.live_on(r) <= 2 * p);
@@ -120,6 +121,8 @@ TEST_CASE("VHalf and VMin have half and a third of what the first device of 1F1B
     for (int r = 0; r < p; ++r) {
       most_of_half = std::max(most_of_half, half.live_on(r));
       most_of_third = std::max(most_of_third, third.live_on(r));
+      CHECK(half.live(r) + half.live(2 * p - 1 - r) <= 2 * (p / 2) + 3);
+      CHECK(third.live(r) + third.live(2 * p - 1 - r) <= 2 * ((p + 4) / 3) + 1);
     }
     CHECK(most_of_half <= 2 * (p / 2) + 2);  // in stages of half a device
     CHECK(most_of_third <= 2 * ((p + 4) / 3));

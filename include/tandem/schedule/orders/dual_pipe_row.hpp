@@ -9,9 +9,7 @@
 #include <tandem/core/scratch.hpp>
 #include <tandem/schedule/orders/pipeline_schedule.hpp>
 
-namespace tandem {
-
-namespace detail {
+namespace tandem::detail {
 
 /// One device's row, in the eight steps of the source, of its two stages: the one that microbatches
 /// reach first, and the one that they reach last. Weight gradients that wait stand in one queue.
@@ -56,10 +54,9 @@ class DualPipeRow {
       forward(1);
       backward(0);
     });
-    int const whole = before + 1;  // of 2 (before + 1) passes, before the others defer theirs
     for (int i = 0; i < 2 * (before + 1); ++i) {
       int const direction = i % 2 == 0 ? 1 : 0;
-      if (i < whole) {
+      if (i <= before) {  // the others defer their weight gradients
         backward(direction);
       } else {
         input_gradient(direction);
@@ -114,6 +111,4 @@ class DualPipeRow {
   int last_ = 0;
 };
 
-}  // namespace detail
-
-}  // namespace tandem
+}  // namespace tandem::detail

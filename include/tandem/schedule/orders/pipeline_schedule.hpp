@@ -52,9 +52,9 @@ constexpr Action pass(ActionKind kind, int stage, int microbatch) {
 /// - `turns_back`, if it is there and true: the second of two stages a device go back from the last
 ///   device to the first, see turning_map()
 /// - `fits(devices, microbatches)`: whether the order is defined for these
-/// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order; a
-/// stage's
-///   forwards, backwards and weight gradients each in ascending order of microbatches
+/// - `generate(devices, microbatches, sink)`: sink(device, action) in each device's order;
+/// forwards,
+///   backwards and weight gradients of a stage each in ascending order of microbatches
 template <class S>
 concept PipelineSchedule = requires(int devices, int microbatches, detail::NoSink& sink) {
   { S::name } -> std::convertible_to<char const*>;

@@ -14,24 +14,20 @@ namespace tandem {
 /// gradients that go to the last one, take two passes a device, the others one.
 ///
 /// At most 2 (p / 2) + 2, rounded down inside, microbatches of half a stage are live on a device:
-/// half of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for (7 p - 4) / 2
-/// passes of half a stage, or (7 p - 7) / 2 if p is odd; 1F1B is for 6 (p - 1). The paper's own
-/// tables are squeezed further, to half of 1F1B's.
+/// half of the first one's of 1F1B, and a constant. If F = I = W and m >= p > 2, idle for 3 p - 7
+/// passes of half a stage, or 3 p - 4 if p is odd, no more than the tables of its authors' program;
+/// 1F1B is for 6 (p - 1).
 /// Source: Qi et al., arXiv:2405.15362
 struct VHalf : detail::TurningOrder {
   static constexpr char const* name = "v_half";
   static constexpr ScheduleWords words{.type = "Pipeline<VHalf, {count}, ", .tried_chunks = 2};
 
   template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    int const gap = devices % 2 == 0 ? 3 : 0;  // or a device would have two passes at once
-    for (int r = 0; r < devices; ++r) {
-      detail::TurningRow<Sink>{devices, microbatches, r, sink}.write(
-          {.forward_down = 2 * r,
-           .forward_up = 3 * devices - 2 - r,
-           .input_up = 3 * devices + gap - 1 + 2 * r,
-           .input_down = 6 * devices + gap - 2 - r});
-    }
+  static constexpr void generate(int p, int microbatches, Sink& sink) {
+    int const gap = p % 2 == 0 ? 3 : 0;  // or a device would have two passes at once
+    detail::TurningPattern const pattern{
+        {0, 3 * p - 2, 3 * p + gap - 1, 6 * p + gap - 2}, 2, 1, 2 * (p / 2) + 2};
+    detail::SqueezedPattern<Sink>{pattern, p, microbatches, sink}.write();
   }
 };
 

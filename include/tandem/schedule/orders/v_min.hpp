@@ -14,23 +14,19 @@ namespace tandem {
 /// microbatch ends as early as it can.
 ///
 /// At most 2 ((p + 4) / 3), rounded down inside, microbatches of half a stage are live on a device:
-/// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p, idle for 4 p - 5
-/// passes of half a stage, 2 more if p is a multiple of 3; 1F1B is for 6 (p - 1).
+/// a third of the first one's of 1F1B, and a constant. If F = I = W and m >= p > 2, idle for 4 p -
+/// 5 passes of half a stage, 2 fewer if p is a multiple of 3; 1F1B is for 6 (p - 1).
 /// Source: Qi et al., arXiv:2405.15362
 struct VMin : detail::TurningOrder {
   static constexpr char const* name = "v_min";
   static constexpr ScheduleWords words{.type = "Pipeline<VMin, {count}, ", .tried_chunks = 2};
 
   template <class Sink>
-  static constexpr void generate(int devices, int microbatches, Sink& sink) {
-    int const gap = devices % 3 == 0 ? 2 : 0;  // or a device would have two passes at once
-    for (int r = 0; r < devices; ++r) {
-      detail::TurningRow<Sink>{devices, microbatches, r, sink}.write(
-          {.forward_down = r,
-           .forward_up = 2 * devices - 1 - r,
-           .input_up = 2 * devices + gap + r,
-           .input_down = 4 * devices + gap - 1 - r});
-    }
+  static constexpr void generate(int p, int microbatches, Sink& sink) {
+    int const gap = p % 3 == 0 ? 2 : 0;  // or a device would have two passes at once
+    detail::TurningPattern const pattern{
+        {0, 2 * p - 1, 2 * p + gap, 4 * p + gap - 1}, 1, 1, 2 * ((p + 4) / 3)};
+    detail::SqueezedPattern<Sink>{pattern, p, microbatches, sink}.write();
   }
 };
 
