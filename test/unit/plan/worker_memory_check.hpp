@@ -29,8 +29,7 @@ void check_worker_memory(StrategyValue const& worker, WorkerStep const& step, in
   SearchTask const task{.batch_per_worker = batch, .network = graph<Net>, .precision = precision};
   TensorSizes const sizes{.master_bytes = master_bytes(precision),
                           .scalar_bytes = element_bytes(precision)};
-  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch,
-                                     dealing_over(graph<Net>, worker.layer_slices()));
+  WorkerCut cut = detail::worker_cut(graph<Net>, worker, step, batch);
   cut.value.batching = S::batching;
   std::vector<DeviceMemory> const found = worker_memory(graph<Net>, cut, sizes);
   REQUIRE(found.size() == static_cast<std::size_t>(S::devices));

@@ -9,6 +9,10 @@
 #include <tandem/core/config.hpp>
 #include <tandem/plan/scale/mesh_layout.hpp>
 #include <tandem/plan/scale/sharding.hpp>
+#include <tandem/schedule/orders/all.hpp>
+#include <tandem/strategy/cut/checkpoint_rule.hpp>
+#include <tandem/strategy/value.hpp>
+#include <tandem/strategy/value_text.hpp>
 
 namespace tandem {
 
@@ -61,40 +65,25 @@ TANDEM_ONCE std::string plan_only(MeshLayout const& layout) {
 }
 
 TANDEM_ONCE std::string mesh_type(MeshLayout const& layout, int microbatches) {
-  auto const number = [](int value) { return std::to_string(value); };
   bool const again = layout.recomputation == Recomputation::full;
-  std::string const blocks = again ? ", Checkpoint<Every<1>>" : "";
-  std::string const accumulated = "Microbatches<" + number(microbatches) + ">";
   bool const piped = layout.pipeline > 1;
-  bool const shares = layout.tensor > 1;
-  std::string const parts = piped || microbatches == 1 ? "" : ", " + accumulated;
-  std::string text;
-  int count = 0;
-  auto const part = [&](std::string const& type) {
-    text += (count++ > 0 ? ", " : "") + type + ">";
-  };
-  if (layout.data > 1) {
-    part("DataParallel<" + number(layout.data) + (shares ? "" : parts) +
-         sharding_option(layout.shard));
-  }
+  bool const whole = !piped && layout.tensor == 1;
+  StrategyValue value{.batching = {.microbatches = microbatches},
+                      .checkpoint = {again && !whole ? 1 : CheckpointRule::none},
+                      .tensor = layout.tensor,
+                      .sequence_rows = layout.sequence_rows};
   if (piped) {
-    std::string const schedule =
-        layout.chunks > 1 ? "Interleaved<" + number(layout.chunks) + ">" : "OneFOneB";
-    part("Pipeline<" + schedule + ", " + number(microbatches) + ", " +
-         (layout.time_chunks > 1 ? "Chunks<" + number(layout.time_chunks) + ">, " : "") + "Auto<" +
-         number(layout.pipeline * layout.chunks) + ">" + blocks);
+    value.batching.chunks = layout.time_chunks;
+    value.cut = CutKind::balanced;
+    value.parts = layout.pipeline * layout.chunks;
+    value.schedule = layout.chunks > 1 ? "interleaved" : OneFOneB::name;
+    value.stages_a_device = layout.chunks;
   }
-  if (shares) {
-    part("TensorParallel<" + number(layout.tensor) +
-         (layout.sequence_rows ? ", SequenceRows" : "") + parts + (piped ? "" : blocks));
-  }
-  if (count == 0) {
-    part("SingleDevice<" + (parts.empty() ? "" : accumulated));
-  }
-  text = count > 1 ? "Hybrid<" + text + ">" : text;
-  return text + (layout.sequence > 1 ? " x sequence " + number(layout.sequence) : "") +
+  Sharding const shard = layout.data > 1 ? layout.shard : Sharding::none;
+  return type_text(detail::replicated(value, layout.data, shard)) +
+         (layout.sequence > 1 ? " x sequence " + std::to_string(layout.sequence) : "") +
          (layout.recomputation == Recomputation::selective ? ", scores again"
-          : again && !piped && !shares                     ? ", blocks again"
+          : again && whole                                 ? ", blocks again"
                                                            : "");
 }
 

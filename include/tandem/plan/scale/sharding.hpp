@@ -4,6 +4,9 @@
 /// @file
 /// Sharding: of what replicas have a part each.
 
+#include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/value.hpp>
+
 namespace tandem {
 
 /// What replicas have a part of each: nothing, the optimizer's state (ZeRO-1), gradients too
@@ -17,11 +20,18 @@ constexpr char const* sharding_name(Sharding shard) {
   return names[static_cast<int>(shard)];
 }
 
-/// The option of DataParallel that does so, behind a comma: ", ShardedState"; "" of none.
-constexpr char const* sharding_option(Sharding shard) {
-  constexpr char const* options[] = {"", ", ShardedState", ", ShardedGradients",
-                                     ", ShardedParameters"};
-  return options[static_cast<int>(shard)];
+namespace detail {
+
+/// So many of a strategy, each with its part of what @p shard says.
+inline StrategyValue replicated(StrategyValue value, int replicas, Sharding shard) {
+  Batching& batching = value.batching;
+  batching.replicas = replicas;
+  batching.sharded_state = shard >= Sharding::state;
+  batching.sharded_gradients = shard >= Sharding::gradients;
+  batching.sharded_parameters = shard == Sharding::parameters;
+  return value;
 }
+
+}  // namespace detail
 
 }  // namespace tandem

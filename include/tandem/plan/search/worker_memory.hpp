@@ -32,12 +32,12 @@ namespace tandem {
 
 /// A network on the devices of a worker.
 struct WorkerCut {
-  StrategyValue value{};    ///< its replicas have each other's GradientRows
-  std::vector<int> part{};  ///< of each node of the network: its part of the model
+  StrategyValue value{};             ///< its replicas have each other's GradientRows
+  std::vector<std::int16_t> part{};  ///< of each node of the network: its part of the model
   RuntimeMap map{};
   ActionRows table{};        ///< messages included
   std::int64_t samples = 1;  ///< of a microbatch
-  Dealing dealing{};         ///< of each part's layers over the ranks that share them
+  RankSpread spread{};       ///< of each part's layers
 };
 
 /// Sizes of elements, and what the optimizer keeps.
@@ -46,14 +46,6 @@ struct TensorSizes {
   std::int64_t scalar_bytes = 4;
   int states = 1;
 };
-
-namespace detail {
-
-/// What each rank of a worker's device computes, before a backend's rewrites.
-TANDEM_ONCE RuntimeGraph worker_graph(RoutedParts const& routed, WorkerCut const& worker,
-                                      int device);
-
-}  // namespace detail
 
 /// What each device of a worker needs at most, as device_memory<Net, S, Optimizer, Precision>()
 /// says of the strategy as a type.
@@ -67,15 +59,6 @@ TANDEM_ONCE [[nodiscard]] std::vector<DeviceMemory> worker_memory(GraphView netw
 #if TANDEM_BODIES
 
 namespace tandem::detail {
-
-TANDEM_ONCE RuntimeGraph worker_graph(RoutedParts const& routed, WorkerCut const& worker,
-                                      int device) {
-  return spread_graph(cut_graph(routed, worker.map, device, false),
-                      {.chunks = worker.value.batching.chunks,
-                       .dealing = worker.dealing,
-                       .sequence_rows = worker.value.sequence_rows,
-                       .tiles = worker.value.tiles});
-}
 
 /// Adds the elements of a graph's parameters and gradients, as the compiler lays them out.
 TANDEM_ONCE void count_parameters(GraphView graph, StrategyValue const& value, MemoryTask& task) {
@@ -96,12 +79,8 @@ TANDEM_ONCE void count_parameters(GraphView graph, StrategyValue const& value, M
 
 /// held_gradients() of a device's rows.
 TANDEM_ONCE int gradients_held(GraphView graph, WorkerCut const& worker, int device, int passes) {
-  std::vector<LocalStage> stages;
-  for (int n = 0; n < graph.nodes; ++n) {
-    if (n == 0 || graph.node[n].stage != graph.node[n - 1].stage) {
-      stages.push_back({.id = graph.node[n].stage});
-    }
-  }
+  std::vector<LocalStage> stages(static_cast<std::size_t>(count_stages(graph)));
+  fill_stages(graph, StageMapView{worker.map}.parts(), stages.data());
   return held_gradients(worker.table, device, worker.map, stages, passes);
 }
 
@@ -157,9 +136,10 @@ namespace tandem {
 TANDEM_ONCE std::vector<DeviceMemory> worker_memory(GraphView network, WorkerCut const& worker,
                                                     TensorSizes const& sizes) {
   std::vector<DeviceMemory> devices;
-  RoutedParts const routed{network, {worker.part.begin(), worker.part.end()}, worker.map};
+  RoutedParts const routed{network, worker.part, worker.map};
   for (int d = 0; d < worker.map.devices; ++d) {
-    detail::RuntimeGraph const graph = detail::worker_graph(routed, worker, d);
+    detail::RuntimeGraph const graph =
+        detail::spread_graph(detail::cut_graph(routed, worker.map, d, false), worker.spread);
     devices.push_back(detail::worker_memory_of(graph.view(network), worker, d, sizes));
   }
   return devices;

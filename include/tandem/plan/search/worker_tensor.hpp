@@ -13,12 +13,8 @@
 #include <vector>
 
 #include <tandem/core/config.hpp>
-#include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
-#include <tandem/graph/spread/plan.hpp>
-#include <tandem/graph/spread/rank_graph.hpp>
-#include <tandem/graph/spread/rewrite.hpp>
 #include <tandem/graph/spread/volume.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
 #include <tandem/plan/cost/chain_stages.hpp>
@@ -29,11 +25,11 @@
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_again.hpp>
+#include <tandem/strategy/cut/partition.hpp>
+#include <tandem/strategy/cut/runtime_cut.hpp>
+#include <tandem/strategy/value.hpp>
 
 namespace tandem {
-
-/// How the library deals @p network over @p slices devices.
-TANDEM_ONCE [[nodiscard]] Dealing dealing_over(GraphView network, int slices);
 
 /// The step of a worker that rewrites the network: its layers' passes and the sums that stand
 /// between them, one after another, in the stages' order. A pair of layers that a cut parts is
@@ -52,21 +48,6 @@ TANDEM_ONCE [[nodiscard]] WorkerStep rewritten_worker_step(StrategyValue const& 
 #if TANDEM_BODIES
 
 namespace tandem::detail {
-
-/// The graph of each device, of all stages.
-/// @param part  of each node of the network: its stage; none: there is one
-TANDEM_ONCE RuntimeGraph rewritten_network(GraphView network, StrategyValue const& worker,
-                                           Dealing const& dealing,
-                                           std::vector<int> const& part = {}) {
-  RuntimeGraph graph{network};
-  for (std::size_t n = 0; n < part.size(); ++n) {
-    graph.node[n].stage = part[n];
-  }
-  if (worker.batching.chunks > 1) {
-    take_chunks(graph, worker.batching.chunks);
-  }
-  return worker.tensor > 1 ? runtime_rank_graph(graph, dealing, worker.sequence_rows) : graph;
-}
 
 /// Of each node what it computes and what the devices of a group send for it, one after the other.
 /// @param samples  of a microbatch
@@ -94,18 +75,12 @@ TANDEM_ONCE CostGraph rank_costs(GraphView rank, StrategyValue const& worker,
   return costs;
 }
 
-/// Top-level parts of each stage, and with these the stage of each node.
-TANDEM_ONCE std::vector<int> parts_of_nodes(GraphView network, std::vector<int> const& sizes) {
-  std::vector<int> parts;
-  int part = 0;
-  int end = sizes[0];
-  for (int n = 0; n < network.nodes; ++n) {
-    while (network.node[n].top >= end) {
-      end += sizes[static_cast<std::size_t>(++part)];
-    }
-    parts.push_back(part);
-  }
-  return parts;
+/// The part of each node where each has so many top-level layers.
+TANDEM_ONCE std::vector<std::int16_t> parts_of_nodes(GraphView network,
+                                                     std::vector<int> const& sizes) {
+  std::vector<std::int16_t> part(static_cast<std::size_t>(network.nodes));
+  cut_tops(network, sizes.data(), static_cast<int>(sizes.size()), part.data());
+  return part;
 }
 
 /// Seconds in which a group adds up, once a step, the gradients of layers between, of which each
@@ -160,13 +135,6 @@ TANDEM_ONCE WorkerStep group_step(StrategyValue const& worker, GraphView network
 
 namespace tandem {
 
-TANDEM_ONCE Dealing dealing_over(GraphView network, int slices) {
-  return {.slices = slices,
-          .wishes = slices > 1
-                        ? decide_tables(detail::RuntimeGraph{network}, slices, SpreadWishes{})
-                        : SpreadWishes{}};
-}
-
 TANDEM_ONCE WorkerStep rewritten_worker_step(StrategyValue const& worker, GraphView network,
                                              Machine const& machine, MathPrecision precision,
                                              int batch) {
@@ -181,12 +149,12 @@ TANDEM_ONCE WorkerStep rewritten_worker_step(StrategyValue const& worker, GraphV
                    std::to_string(machine.devices_per_node);
     return step;
   }
-  Dealing const dealing = dealing_over(network, worker.tensor);
+  RankSpread const spread = spread_of(network, worker);
   int const samples = std::max(1, batch / worker.batching.microbatches);
   auto const costs_of = [&](detail::RuntimeGraph const& rank) {
     return detail::rank_costs(rank.view(network), worker, machine, precision, samples);
   };
-  detail::RuntimeGraph const all = detail::rewritten_network(network, worker, dealing);
+  detail::RuntimeGraph const all = detail::spread_graph(detail::RuntimeGraph{network}, spread);
   CostGraph const whole = detail::costs_again(costs_of(all), worker.checkpoint.every);
   if (!in_stages) {
     return detail::group_step(worker, network, whole,
@@ -199,8 +167,12 @@ TANDEM_ONCE WorkerStep rewritten_worker_step(StrategyValue const& worker, GraphV
     return worker_step(worker, whole, groups, 0);  // the first: as a problem
   }
   std::vector<int> const sizes = partition_chain(times, worker.parts).sizes;
-  std::vector<int> const part = detail::parts_of_nodes(network, sizes);
-  detail::RuntimeGraph const rank = detail::rewritten_network(network, worker, dealing, part);
+  std::vector<std::int16_t> const part = detail::parts_of_nodes(network, sizes);
+  detail::RuntimeGraph parted{network};
+  for (std::size_t n = 0; n < part.size(); ++n) {
+    parted.node[n].stage = part[n];
+  }
+  detail::RuntimeGraph const rank = detail::spread_graph(std::move(parted), spread);
   step = worker_step(worker, costs_of(rank), groups, 0, sizes);
   step.ties = detail::partial_sums(rank.view(network), worker, machine, precision);
   return step;

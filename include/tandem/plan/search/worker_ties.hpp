@@ -47,7 +47,7 @@ TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const
     }
     int const ranks = static_cast<int>(devices.size());
     DeviceGroup const group{ranks, (*devices.rbegin() - *devices.begin()) / (ranks - 1)};
-    int const slices = cut.dealing.wishes.has_table(p) ? cut.dealing.slices : 1;
+    int const slices = cut.spread.dealing.wishes.has_table(p) ? cut.value.tensor : 1;
     auto const bytes = static_cast<double>(network.parameter[p].parameter.shape.elements()) *
                        static_cast<double>(master_bytes) / slices;
     step.ties += cut.map.copies * all_reduce_seconds(machine, group, bytes);

@@ -17,7 +17,6 @@
 #include <tandem/core/precision.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
-#include <tandem/graph/spread/rank_graph.hpp>
 #include <tandem/graph/spread/tile_plan.hpp>
 #include <tandem/graph/spread/volume.hpp>
 #include <tandem/plan/cost/chain_partition.hpp>
@@ -29,11 +28,11 @@
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/search/worker.hpp>
 #include <tandem/plan/search/worker_again.hpp>
-#include <tandem/plan/search/worker_memory.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/worker_tensor.hpp>
 #include <tandem/schedule/orders/make_schedule.hpp>
 #include <tandem/strategy/batch/options.hpp>
+#include <tandem/strategy/cut/runtime_cut.hpp>
 #include <tandem/strategy/memory/parameter_layout.hpp>
 
 namespace tandem {
@@ -199,8 +198,8 @@ TANDEM_ONCE WorkerStep tiled_worker_step(StrategyValue const& worker, GraphView 
     }
     return costs;
   }();
-  detail::RuntimeGraph const tiled =
-      detail::runtime_tile_graph(detail::RuntimeGraph{network}, worker.tiles);
+  RankSpread const spread = spread_of(network, worker);
+  detail::RuntimeGraph const tiled = detail::spread_graph(detail::RuntimeGraph{network}, spread);
   GraphView const rank = tiled.view(network);
   CostGraph whole = idle;
   detail::add_tile_times(rank, worker, machine, precision, samples, whole);
@@ -216,14 +215,13 @@ TANDEM_ONCE WorkerStep tiled_worker_step(StrategyValue const& worker, GraphView 
     return worker_step(worker, whole, groups, 0);  // as a problem
   }
   std::vector<int> const sizes = partition_chain(times, worker.parts).sizes;
-  WorkerCut const cut{.value = worker,
-                      .part = detail::parts_of_nodes(network, sizes),
-                      .map = make_map(worker.schedule, worker.devices(), worker.stages_a_device)};
-  RoutedParts const routed{network, {cut.part.begin(), cut.part.end()}, cut.map};
+  RuntimeMap const map = make_map(worker.schedule, worker.devices(), worker.stages_a_device);
+  RoutedParts const routed{network, detail::parts_of_nodes(network, sizes), map};
   CostGraph staged = idle;
   double sums = 0;
-  for (int d = 0; d < cut.map.devices; ++d) {
-    detail::RuntimeGraph const device = detail::worker_graph(routed, cut, d);
+  for (int d = 0; d < map.devices; ++d) {
+    detail::RuntimeGraph const device =
+        detail::spread_graph(detail::cut_graph(routed, map, d, false), spread);
     GraphView const own = device.view(network);
     detail::add_tile_times(own, worker, machine, precision, samples, staged);
     sums = std::max(sums, detail::tile_sums(own, worker, machine, precision));

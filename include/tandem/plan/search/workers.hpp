@@ -67,16 +67,13 @@ namespace detail {
 /// A worker's step, for its memory. A placed device holds what it has, of one microbatch, however
 /// its stages are numbered, so that one stage a device does.
 TANDEM_ONCE WorkerCut worker_cut(GraphView network, StrategyValue const& worker,
-                                 WorkerStep const& step, int batch, Dealing const& dealing = {});
+                                 WorkerStep const& step, int batch);
 
 /// The sentence of the first rule that is broken, so that none is recommended that the compiler
 /// would refuse; else empty.
 /// @param cut  none: how it is cut is not known, so that no two devices share a weight
 TANDEM_ONCE std::string refusal_of(GraphView network, StrategyValue const& worker,
                                    WorkerCut const* cut = nullptr);
-
-/// So many of @p worker, each with its part of what @p shard says.
-TANDEM_ONCE StrategyValue replicated(StrategyValue worker, int workers, Sharding shard);
 
 /// Bytes of the fullest device, as fits<> counts them.
 TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut);
@@ -207,16 +204,20 @@ class WorkerSteps {
 namespace tandem::detail {
 
 TANDEM_ONCE WorkerCut worker_cut(GraphView network, StrategyValue const& worker,
-                                 WorkerStep const& step, int batch, Dealing const& dealing) {
+                                 WorkerStep const& step, int batch) {
   WorkerCut cut{.value = worker,
                 .samples = std::max(1, batch / worker.batching.microbatches),
-                .dealing = dealing};
+                .spread = spread_of(network, worker)};
   WorkerTable made = worker_table(
       worker.cut == CutKind::placed ? chain_worker(SequentialStages::name, worker.replica_devices())
                                     : worker);
   cut.map = std::move(made.map);
   cut.table = std::move(made.table);
-  cut.part = worker.cut == CutKind::placed ? step.placement : parts_of_nodes(network, step.sizes);
+  if (worker.cut == CutKind::placed) {
+    cut.part.assign(step.placement.begin(), step.placement.end());
+  } else {
+    cut.part = parts_of_nodes(network, step.sizes);
+  }
   return cut;
 }
 
@@ -229,15 +230,6 @@ TANDEM_ONCE std::string refusal_of(GraphView network, StrategyValue const& worke
   BrokenRule const broken = broken_rule(add_network(
       rule_facts(worker, widest), RuntimeGraph{network}, network, SpreadWishes{}, nullptr, 1));
   return broken.rule == Rule::none ? "" : sentence_of(broken);
-}
-
-TANDEM_ONCE StrategyValue replicated(StrategyValue worker, int workers, Sharding shard) {
-  Batching& batching = worker.batching;
-  batching.replicas = workers;
-  batching.sharded_state = shard >= Sharding::state;
-  batching.sharded_gradients = shard >= Sharding::gradients;
-  batching.sharded_parameters = shard == Sharding::parameters;
-  return worker;
 }
 
 TANDEM_ONCE double counted_memory(GraphView network, SearchTask const& task, WorkerCut const& cut) {
@@ -258,8 +250,7 @@ TANDEM_ONCE void count_network(StrategyValue const& worker, SearchTask const& ta
   if (!step.problem.empty()) {
     return;
   }
-  WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                                   dealing_over(*task.network, worker.layer_slices()));
+  WorkerCut const cut = worker_cut(*task.network, worker, step, task.batch_per_worker);
   step.problem = refusal_of(*task.network, worker, &cut);
   if (step.problem.empty()) {
     step.memory = counted_memory(*task.network, task, cut);
@@ -296,8 +287,7 @@ TANDEM_ONCE bool validates_behind(SearchTask const& task, int devices) {
 
 TANDEM_ONCE int best_runs(StrategyValue const& worker, WorkerStep const& step,
                           SearchTask const& task) {
-  WorkerCut cut = worker_cut(*task.network, worker, step, task.batch_per_worker,
-                             dealing_over(*task.network, worker.layer_slices()));
+  WorkerCut cut = worker_cut(*task.network, worker, step, task.batch_per_worker);
   int best = 0;
   double least = 0;
   for (int const every : tried_runs(step.sizes[0])) {
@@ -368,8 +358,7 @@ TANDEM_ONCE double WorkerSteps::memory(One const& one, int workers, Sharding sha
     return one.step.memory;
   }
   GraphView const network = *task_.network;
-  WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker,
-                                     dealing_over(network, one.strategy.layer_slices()));
+  WorkerCut cut = detail::worker_cut(network, one.strategy, one.step, task_.batch_per_worker);
   cut.value = detail::replicated(one.strategy, workers, shard);
   return detail::counted_memory(network, task_, cut);
 }

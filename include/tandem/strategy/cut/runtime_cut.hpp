@@ -13,10 +13,13 @@
 #include <tandem/graph/chunks.hpp>
 #include <tandem/graph/graph_view.hpp>
 #include <tandem/graph/runtime_graph.hpp>
+#include <tandem/graph/spread/plan.hpp>
 #include <tandem/graph/spread/rank_graph.hpp>
+#include <tandem/graph/spread/wishes.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/device_graph.hpp>
 #include <tandem/strategy/cut/relays.hpp>
+#include <tandem/strategy/value.hpp>
 
 namespace tandem {
 
@@ -46,6 +49,9 @@ struct RankSpread {
   bool sequence_rows = false;  ///< these have their rows of what stands between
   Extent2d tiles{};            ///< of images, one a rank
 };
+
+/// What the ranks of a strategy do with @p network.
+TANDEM_ONCE RankSpread spread_of(GraphView network, StrategyValue const& value);
 
 namespace detail {
 
@@ -78,6 +84,22 @@ TANDEM_ONCE RoutedParts::RoutedParts(GraphView network, std::vector<std::int16_t
   std::vector<std::int16_t> parts(static_cast<std::size_t>(counter.size.nodes));
   builder.build(&relayed_, parts.data());
   part_ = parts;
+}
+
+TANDEM_ONCE RankSpread spread_of(GraphView network, StrategyValue const& value) {
+  Batching const& batching = value.batching;
+  int const slices = value.layer_slices();
+  SpreadWishes wishes = value.wishes;
+  wishes.decided = batching.reproducible || slices > value.tensor;
+  return {.chunks = batching.chunks,
+          .dealing = {.slices = slices,
+                      .own = value.has_tiles() ? 1 : slices / value.tensor,
+                      .apart = batching.reproducible,
+                      .wishes = slices == 1
+                                    ? SpreadWishes{}
+                                    : decide_tables(detail::RuntimeGraph{network}, slices, wishes)},
+          .sequence_rows = value.tensor > 1 && value.sequence_rows,
+          .tiles = value.tiles};
 }
 
 namespace detail {
