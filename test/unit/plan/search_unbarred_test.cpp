@@ -10,9 +10,14 @@
 #include <doctest/doctest.h>
 
 #include <tandem/graph/lower.hpp>
+#include <tandem/layers/activation.hpp>
+#include <tandem/layers/conv2d.hpp>
 #include <tandem/layers/embedding.hpp>
+#include <tandem/layers/linear.hpp>
 #include <tandem/layers/recurrent.hpp>
+#include <tandem/layers/sync_batch_norm2d.hpp>
 #include <tandem/layers/vocabulary.hpp>
+#include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/epoch_points.hpp>
 #include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/search/bounded_search.hpp>
@@ -202,6 +207,35 @@ TEST_CASE("what the compiler refuses is not recommended, with its reason") {
   CHECK(detail::refusal_of(graph<Lives>, worker) ==
         detail::sentence_of(detail::Rule::ahead_states));
   CHECK(detail::refusal_of(graph<test::TinyNet>, worker) == "");
+}
+
+struct Synchronized
+    : Network<Image<3, 8, 8>, Sequential<Conv2d<4, Kernel<3>, Padding<1>>, SyncBatchNorm2d<>, ReLU,
+                                         Flatten, Linear<4>>> {};
+
+TEST_CASE("what the compiler refuses of several replicas alone is recommended for one") {
+  SearchTask task = task_of(hosts(4));
+  task.network = graph<Synchronized>;
+  auto const costs = [&](int samples) {
+    return static_costs(graph<Synchronized>, task.machine, task.precision, samples);
+  };
+  WorkerSteps const steps{task, costs};
+  EpochCurve const epochs = EpochCurve::measured(parse_epoch_points("8:1,16:4,64:16"));
+  int alone = 0;
+  int refused = 0;
+  for (int const devices : {2, 4}) {
+    for (Plan const& plan : search_plans(steps, epochs, devices)) {
+      if (plan.worker.schedule == "chimera" && plan.worker.replica_devices() == 2) {
+        CAPTURE(strategy_type(plan));
+        CHECK(plan.problem == (plan.workers > 1
+                                   ? detail::sentence_of(detail::Rule::statistics_copies)
+                                   : std::string{}));
+        ++(plan.workers > 1 ? refused : alone);
+      }
+    }
+  }
+  CHECK(alone > 0);
+  CHECK(refused == alone);
 }
 
 }  // namespace search_unbarred_test

@@ -195,20 +195,19 @@ TANDEM_ONCE void fit_memory(WorkerSteps const& steps, WorkerSteps::One const& on
   bool const packs =
       task.machine.cpus && element_bytes(task.precision) < master_bytes(task.precision);
   for (Sharding const shard : {Sharding::state, Sharding::gradients, Sharding::parameters}) {
+    constexpr double rounding = 1 - 1e-9;  // half an all-reduce twice is one
     bool const fits = plan.step.memory <= memory;
     if (plan.workers == 1 || !task.network || (packs && shard == Sharding::parameters) ||
+        (fits &&
+         !(task.wide && seconds_of_sums(steps, one, plan.workers, shard) <
+                            rounding * seconds_of_sums(steps, one, plan.workers, plan.shard))) ||
         !refusal_of(*task.network, replicated(one.strategy, plan.workers, shard)).empty()) {
       continue;
     }
-    constexpr double rounding = 1 - 1e-9;  // half an all-reduce twice is one
-    if (!fits ||
-        (task.wide && seconds_of_sums(steps, one, plan.workers, shard) <
-                          rounding * seconds_of_sums(steps, one, plan.workers, plan.shard))) {
-      double const shared = steps.memory(one, plan.workers, shard);
-      if (!fits || shared <= memory) {
-        plan.step.memory = shared;
-        plan.shard = shard;
-      }
+    double const shared = steps.memory(one, plan.workers, shard);
+    if (!fits || shared <= memory) {
+      plan.step.memory = shared;
+      plan.shard = shard;
     }
   }
   if (plan.step.memory > memory) {
@@ -265,6 +264,10 @@ TANDEM_ONCE Plan make_plan(WorkerSteps const& steps, WorkerSteps::One const& one
             .late_gradients = one.strategy.asynchrony().on(),
             .problem = one.step.problem};
   plan.only_shown = plan.late_gradients && !task.late_gradients;
+  if (plan.feasible() && plan.workers > 1 && task.network) {
+    plan.problem = detail::refusal_of(
+        *task.network, detail::replicated(one.strategy, plan.workers, Sharding::none));
+  }
   if (plan.feasible()) {
     detail::fit_memory(steps, one, plan);
   }
