@@ -6,9 +6,13 @@
 
 #include <tandem/core/letters_aside.hpp>
 
+// Here, so that their sentences are not found by way of nine headers.
 #include <tandem/core/config.hpp>
+#include <tandem/data/dataset.hpp>
+#include <tandem/graph/network.hpp>
+
 #include <tandem/engine/rank/rank.hpp>
-#include <tandem/ops/op.hpp>  // here, so that its sentences are not found by way of nine headers
+#include <tandem/ops/op.hpp>
 
 #include <tandem/comm/threads/transport.hpp>
 #include <tandem/core/philox.hpp>

@@ -180,6 +180,7 @@
 #undef trace
 #undef verify
 
+// Here, so that their sentences are not found by way of nine headers.
 // ---- tandem/core/config.hpp
 
 /// @file
@@ -336,245 +337,377 @@ namespace tandem::detail {
 #define TANDEM_COLD
 #endif
 
-// ---- tandem/engine/rank/rank.hpp
+// ---- tandem/data/dataset.hpp
 
 /// @file
-/// Rank: one device's program: a loop over its row of actions, step by step, or round after round
-/// of an AsynchronousRun. All memory is allocated by the constructor, but for the boxes of
-/// messages, each made when it is first used; a step allocates nothing. Libraries do as they like:
-/// each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may
-/// OpenMP.
-
-// ---- tandem/comm/concepts.hpp
-
-/// @file
-/// What a communicator can do: one small concept an operation, composed by those who need several.
+/// Dataset: what the trainer needs of data, as a concept; and Randomness, the source of
+/// augmentation.
 ///
-/// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
-/// a group must queue the same collectives in the same order, each rank on one stream of its own.
-/// The last argument of each is a Label, by which messages and records name the call; it need not
-/// agree on all ranks, and a communicator that has no use for it leaves it unread.
+/// A dataset is any type with size, shape, targets and read; it needs no base class. Samples are
+/// float, whatever precision the network has: a Loader converts them; those of a network of Tokens
+/// are std::int32_t.
 
-// ---- tandem/comm/message.hpp
+// ---- tandem/core/philox.hpp
 
 /// @file
-/// Outgoing and Incoming: the messages of an exchange(), each between two ranks.
+/// Philox4x32-10, a counter-based generator: the random numbers of a place, with no state to carry.
+///
+/// A number depends on its key and its counter only, never on which device draws it or in which
+/// order, so that dropout, augmentation and initial weights are the same under every strategy.
+/// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
 
 namespace tandem {
 
-/// What a rank sends to the rank @p peer.
-template <class T>
-struct Outgoing {
-  std::span<T const> data{};
-  int peer = 0;
+/// Four words drawn at once.
+struct Random4 {
+  std::uint32_t word[4];
 };
 
-/// Where a rank puts what the rank @p peer sends to it.
-template <class T>
-struct Incoming {
-  std::span<T> data{};
-  int peer = 0;
+/// What a random number is for; part of every key, so that no two uses share numbers.
+enum class RandomUse : std::uint32_t {
+  initial_weights = 1,
+  dropout,
+  order,
+  augmentation,
+  user,
+  generation,
+  sampling
 };
 
-}  // namespace tandem
-
-// ---- tandem/comm/operation.hpp
-
-/// @file
-/// Operation: the collectives and messages by name; Label: what a caller calls one of its
-/// collectives.
-///
-/// Both only identify: they stand in time-out messages and in records, and change no number.
-
-namespace tandem {
-
-/// A collective operation, or one end of a message.
-enum class Operation { all_reduce, broadcast, barrier, reduce_scatter, all_gather, send, receive };
-
-/// "all-reduce", "broadcast", …: as they stand in messages.
-constexpr char const* name(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
-      return "all-reduce";
-    case Operation::broadcast:
-      return "broadcast";
-    case Operation::barrier:
-      return "barrier";
-    case Operation::reduce_scatter:
-      return "reduce-scatter";
-    case Operation::all_gather:
-      return "all-gather";
-    case Operation::send:
-      return "send";
-    case Operation::receive:
-      return "receive";
+/// The 128 bits at counter (@p low, @p high) of the stream with key (@p seed, @p use).
+TANDEM_HOST_DEVICE constexpr Random4 philox(std::uint64_t seed, RandomUse use, std::uint64_t low,
+                                            std::uint64_t high) {
+  std::uint32_t key0 = static_cast<std::uint32_t>(seed) ^ (static_cast<std::uint32_t>(use) << 24);
+  auto key1 = static_cast<std::uint32_t>(seed >> 32);
+  Random4 r{{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
+             static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)}};
+  for (int round = 0; round < 10; ++round) {
+    std::uint64_t const a = 0xD2511F53ULL * r.word[0];
+    std::uint64_t const b = 0xCD9E8D57ULL * r.word[2];
+    r = Random4{
+        {static_cast<std::uint32_t>(b >> 32) ^ r.word[1] ^ key0, static_cast<std::uint32_t>(b),
+         static_cast<std::uint32_t>(a >> 32) ^ r.word[3] ^ key1, static_cast<std::uint32_t>(a)}};
+    key0 += 0x9E3779B9U;
+    key1 += 0xBB67AE85U;
   }
-  return "unknown";
+  return r;
 }
 
-/// A text and a number for messages: Label{"bucket", 2} prints "bucket 2". The text is not copied;
-/// it must live as long as the group, as a literal does. It need not agree on all ranks.
-struct Label {
-  char const* text = nullptr;
-  int index = -1;
-};
+/// Uniform in [0, 1), 24 bits.
+TANDEM_HOST_DEVICE constexpr float uniform(std::uint32_t word) {
+  return static_cast<float>(word >> 8) * (1.0F / 16777216.0F);
+}
 
-/// "bucket 2", "loss", or "" for the empty label.
-TANDEM_ONCE TANDEM_COLD std::string to_string(Label label);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem {
-
-TANDEM_ONCE std::string to_string(Label label) {
-  std::string text = label.text != nullptr ? label.text : "";
-  if (label.index >= 0) {
-    text += text.empty() ? "" : " ";
-    text += std::to_string(label.index);
-  }
-  return text;
+/// Uniform in {0, …, n - 1}; the bias is below n / 2^32.
+TANDEM_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t word, std::uint32_t n) {
+  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(word) * n) >> 32);
 }
 
 }  // namespace tandem
 
-#endif
+// ---- tandem/core/shape.hpp
+
+/// @file
+/// Shape: the extents of one sample, known to the compiler; and Image, Vector, Tokens, the network
+/// inputs.
+///
+/// The batch is never part of a Shape: it is a run-time number. Of a sequence neither is its time:
+/// axis 0 of a timed shape is the longest that a step may have, and memory is planned for it. A
+/// Shape of rank 0 is "no shape".
 
 namespace tandem {
 
-/// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
-template <class C>
-concept RankGroup = requires(C const& comm) {
-  typename C::Stream;
-  { comm.rank() }
-  noexcept->std::same_as<int>;
-  { comm.size() }
-  noexcept->std::same_as<int>;
-};
+/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
+/// sequence of T rows, (T) for one of T indices.
+struct Shape {
+  int rank = 0;
+  int extent[4] = {};
+  bool timed = false;     ///< axis 0 is time: a step may have fewer rows
+  std::int8_t clock = 0;  ///< whose time that is: the input's, where a network has several
 
-/// all_reduce(in, out, op, stream, label): out[i] becomes op over all the ranks' in[i], on every
-/// rank.
-///
-/// in:     its size agrees on all ranks, its values need not; read by all ranks, so that it must
-///         not change until the stream has passed the call.
-/// out:    its size agrees on all ranks; written by the communicator until then.
-/// op:     agrees on all ranks.
-/// stream: this rank's own; a place on it is where the buffers change hands, before and after.
-/// Cost:   at least 2 (n - 1) / n * bytes(in), sent and received by each of n ranks.
-/// @pre    in.size() == out.size(); in and out are equal or do not overlap
-template <class C, class T, class Op>
-concept AllReduces = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
-                                              Op op, typename C::Stream& stream, Label label) {
-  { comm.all_reduce(in, out, op, stream, label) } -> std::same_as<void>;
-};
+  [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
 
-/// broadcast(data, root, stream, label): data becomes root's data on every rank.
-///
-/// data:   its size agrees on all ranks; until the stream has passed the call it is read on the
-///         root, where it must not change, and written elsewhere.
-/// root:   agrees on all ranks.
-/// stream: this rank's own.
-/// Cost:   bytes(data) received by each rank but the root.
-/// @pre    root is in [0, size())
-template <class C, class T>
-concept Broadcasts = RankGroup<C> &&
-    requires(C& comm, std::span<T> data, int root, typename C::Stream& stream, Label label) {
-  { comm.broadcast(data, root, stream, label) } -> std::same_as<void>;
-};
-
-/// reduce_scatter(in, out, op, stream, label): out[i] becomes op over all the ranks' in[k n + i],
-/// where k is this rank and n = out.size(): rank k keeps the k-th of size() equal parts of the
-/// result.
-///
-/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
-/// out:    its size agrees on all ranks; written by the communicator until then.
-/// op:     agrees on all ranks.
-/// stream: this rank's own.
-/// Cost:   at least (n - 1) / n * bytes(in), sent and received by each of n ranks.
-/// @pre    in.size() == size() * out.size(); out is this rank's part of in or overlaps none of it
-template <class C, class T, class Op>
-concept ReduceScatters = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
-                                                  Op op, typename C::Stream& stream, Label label) {
-  { comm.reduce_scatter(in, out, op, stream, label) } -> std::same_as<void>;
-};
-
-/// all_gather(in, out, stream, label): out[k n + i] becomes rank k's in[i], for every rank k, where
-/// n = in.size().
-///
-/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
-/// out:    its size agrees on all ranks; written by the communicator until then.
-/// stream: this rank's own.
-/// Cost:   at least (n - 1) / n * bytes(out), sent and received by each of n ranks.
-/// @pre    out.size() == size() * in.size(); in is this rank's part of out or overlaps none of it
-template <class C, class T>
-concept AllGathers = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
-                                              typename C::Stream& stream, Label label) {
-  { comm.all_gather(in, out, stream, label) } -> std::same_as<void>;
-};
-
-/// send(data, peer, stream, label) on one rank and receive(data, peer, stream, label) on the other:
-/// the receiver's data becomes the sender's. The messages from one rank to another arrive in the
-/// order in which they were sent; every send has one receive.
-///
-/// data:   its size agrees on both ranks; until the stream has passed the call it is read on the
-///         sender, where it must not change, and written on the receiver.
-/// peer:   the other rank.
-/// stream: this rank's own. A send may hold it up until the receiver comes. A communicator that
-///         says `messages_in_flight` = n lets n messages of a pair and direction pass before that.
-/// Cost:   bytes(data), sent and received.
-/// @pre    peer is in [0, size()) and is not this rank
-template <class C, class T>
-concept SendsAndReceives = RankGroup<C> &&
-    requires(C& comm, std::span<T const> in, std::span<T> out, int peer, typename C::Stream& stream,
-             Label label) {
-  { comm.send(in, peer, stream, label) } -> std::same_as<void>;
-  { comm.receive(out, peer, stream, label) } -> std::same_as<void>;
-};
-
-/// exchange(sends, receives, stream, label): all these messages at once, so that ranks may send to
-/// each other without thinking of an order. Each end of a message may be in an exchange or alone.
-///
-/// sends, receives: need not agree; their buffers are as in send() and receive(). The two lists
-///                  themselves are read before the call returns.
-/// @pre    at most one message to and one from each other rank
-template <class C, class T>
-concept Exchanges = RankGroup<C> &&
-    requires(C& comm, std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
-             typename C::Stream& stream, Label label) {
-  { comm.exchange(sends, receives, stream, label) } -> std::same_as<void>;
-};
-
-/// barrier(stream, label): no rank's stream passes the call before every rank's stream has reached
-/// it. The caller goes on; to hold it back too, wait for the stream.
-///
-/// stream: this rank's own.
-template <class C>
-concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream, Label label) {
-  { comm.barrier(stream, label) } -> std::same_as<void>;
-};
-
-/// Whether a communicator's calls can be recorded: not if the host takes part in them.
-template <class C>
-inline constexpr bool is_capturable = [] {
-  if constexpr (requires { C::capturable; }) {
-    return bool{C::capturable};
-  } else {
-    return false;
+  /// 0 for a shape of rank 0.
+  [[nodiscard]] constexpr std::int64_t elements() const {
+    std::int64_t product = rank > 0 ? 1 : 0;
+    for (int axis = 0; axis < rank && axis < 4; ++axis) {
+      product *= extent[axis];
+    }
+    return product;
   }
-}();
 
-/// Whether that may be done where several ranks of one process do it at a time.
-template <class C>
-inline constexpr bool is_capturable_beside_others = [] {
-  if constexpr (requires { C::capturable_beside_others; }) {
-    return bool{C::capturable_beside_others};
-  } else {
-    return is_capturable<C>;
+  /// Of a sample of @p time rows; the same as elements() where the shape is not timed.
+  [[nodiscard]] constexpr std::int64_t elements(int time) const {
+    return timed ? row_elements() * time : elements();
   }
-}();
+
+  /// Rows of a batch that an op sees which treats each alike: the samples, or their rows of time.
+  [[nodiscard]] constexpr std::int64_t rows(int batch, int time) const {
+    return timed ? std::int64_t{batch} * time : batch;
+  }
+
+  /// Elements of one such row.
+  [[nodiscard]] constexpr std::int64_t row_elements() const {
+    return timed && rank > 0 ? elements() / extent[0] : elements();
+  }
+
+  [[nodiscard]] constexpr bool valid() const { return elements() > 0; }
+
+  friend constexpr bool operator==(Shape const&, Shape const&) = default;
+};
+
+/// The shape of an image: @p channels maps of @p height rows and @p width columns.
+constexpr Shape image_shape(int channels, int height, int width) {
+  return {3, {channels, height, width, 0}};
+}
+
+/// The shape of a vector of @p elements.
+constexpr Shape vector_shape(int elements) { return {1, {elements, 0, 0, 0}}; }
+
+/// The shape of a sequence: at most @p time rows of @p channels.
+constexpr Shape timed_shape(int time, int channels) { return {2, {time, channels, 0, 0}, true}; }
+
+/// The shape of a sequence of at most @p time indices.
+constexpr Shape tokens_shape(int time) { return {1, {time, 0, 0, 0}, true}; }
+
+/// A network's input: an image of C channels, H rows, W columns.
+template <int C, int H, int W>
+struct Image {
+  static constexpr Shape shape = image_shape(C, H, W);
+};
+
+/// A network's input: a vector of N numbers.
+template <int N>
+struct Vector {
+  static constexpr Shape shape = vector_shape(N);
+};
+
+/// A network's input: a sequence of at most T indices, each a std::int32_t in [0, V).
+template <int T, int V>
+struct Tokens {
+  static constexpr Shape shape = tokens_shape(T);
+  static constexpr int limit = V;
+};
+
+/// Two inputs of a network, tokens both, each with a time and lengths of its own. The parts begin
+/// with the first, and Input<1> stands for the second. The primary template is of no network.
+template <class A, class B>
+struct Inputs {
+  using second = B;
+};
+
+template <class A, class B>
+  requires(A::limit > 0 && B::limit > 0)
+struct Inputs<A, B> {
+  static constexpr Shape shape = A::shape;
+  static constexpr int limit = A::limit;
+  using second = B;
+};
+
+/// How many rows the samples of a step have: of each clock.
+struct Times {
+  static constexpr int most = 2;
+  int of[most] = {};
+
+  [[nodiscard]] constexpr int operator[](Shape const& shape) const { return of[shape.clock]; }
+  friend constexpr bool operator==(Times const&, Times const&) = default;
+};
+
+/// "3x32x32", "10", or "none" for a shape of rank 0.
+inline std::string to_string(Shape const& shape) {
+  std::string text;
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    text += axis > 0 ? "x" : "";
+    text += std::to_string(shape[axis]);
+  }
+  return text.empty() ? "none" : text;
+}
 
 }  // namespace tandem
+
+namespace tandem {
+
+/// The random numbers of one sample in one epoch: they depend on these three and nothing else, so
+/// that a sample is augmented alike on every device, under every strategy, and after a resume.
+struct Randomness {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t sample = 0;
+
+  /// 128 bits; different for each @p which, one number for each transform of a chain.
+  /// @pre 0 <= epoch < 2^32
+  [[nodiscard]] constexpr Random4 draw(std::uint32_t which) const {
+    return philox(seed, RandomUse::augmentation, static_cast<std::uint64_t>(sample),
+                  (static_cast<std::uint64_t>(epoch) << 32) | which);
+  }
+};
+
+/// An element of a sample's target: std::int32_t for labels, float for regression.
+template <class T>
+concept DataTarget = std::same_as<T, std::int32_t> || std::same_as<T, float>;
+
+namespace detail {
+
+template <class D>
+struct ElementOf {
+  using type = float;
+};
+template <class D>
+  requires requires { typename D::Input; }
+struct ElementOf<D> {
+  using type = typename D::Input;
+};
+
+}  // namespace detail
+
+/// An element of a sample of D: `D::Input`, std::int32_t for indices; float where it has none.
+template <class D>
+using DataInput = typename detail::ElementOf<D>::type;
+
+/// Samples with random access.
+///
+/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() numbers to x,
+/// targets() numbers to y (one for a label). It is the plain sample, as evaluation wants it, and is
+/// called by several threads at once. size(), shape() and targets() never change.
+///
+/// Sequences of several lengths also have length(index), at most shape()[0]: x then has so many
+/// rows, and y, where targets() is shape()[0], as many numbers.
+template <class D>
+concept PlainDataset = DataTarget<typename D::Target> &&
+    (std::same_as<DataInput<D>, float> ||
+     std::same_as<DataInput<D>, std::int32_t>)&&requires(D const& data, std::int64_t index,
+                                                         std::span<DataInput<D>> x,
+                                                         std::span<typename D::Target> y) {
+  { data.size() } -> std::same_as<std::int64_t>;
+  { data.shape() } -> std::same_as<Shape>;
+  { data.targets() } -> std::same_as<int>;
+  data.read(index, x, y);
+};
+
+/// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
+template <class D>
+concept RandomDataset = PlainDataset<D> &&
+    requires(D const& data, std::int64_t index, std::span<DataInput<D>> x,
+             std::span<typename D::Target> y, Randomness const& randomness) {
+  data.read(index, x, y, randomness);
+};
+
+/// A Dataset of sequences of several lengths.
+template <class D>
+concept SequenceDataset = PlainDataset<D> && requires(D const& data, std::int64_t index) {
+  { data.length(index) } -> std::same_as<int>;
+};
+
+/// A Dataset of two inputs for a network on Inputs<A, B>: sequences of tokens both, each of its own
+/// length. Its shape(), length() and x are those of the first; there are second_shape(),
+/// second_length(index), and read(index, x, second, y) in place of the shorter one. Where targets()
+/// is second_shape()[0], each row of the second has one: what is to be said in answer to the first.
+template <class D>
+concept PairDataset = DataTarget<typename D::Target> && std::same_as<DataInput<D>, std::int32_t> &&
+    requires(D const& data, std::int64_t index, std::span<std::int32_t> x,
+             std::span<typename D::Target> y) {
+  { data.size() } -> std::same_as<std::int64_t>;
+  { data.shape() } -> std::same_as<Shape>;
+  { data.second_shape() } -> std::same_as<Shape>;
+  { data.targets() } -> std::same_as<int>;
+  { data.length(index) } -> std::same_as<int>;
+  { data.second_length(index) } -> std::same_as<int>;
+  data.read(index, x, x, y);
+};
+
+/// What a Loader reads, and a Trainer takes.
+template <class D>
+concept Dataset = PlainDataset<D> || PairDataset<D>;
+
+/// A Dataset whose labels are in [0, classes()).
+template <class D>
+concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
+  { data.classes() } -> std::same_as<int>;
+};
+
+namespace detail {
+
+/// Called where a function or class begins that takes a Dataset: the sentence for what is none, of
+/// which compilers print the member that is not there.
+template <class D>
+constexpr bool expect_dataset() {
+  constexpr bool is_known = Dataset<D> || requires { typename D::Refused; };
+  constexpr bool are_two = requires(D const& data) { data.train().size() + data.test().size(); };
+  static_assert(is_known || !are_two,
+                "this has two datasets: give data.train() to train, and data.test() to evaluate");
+  constexpr bool is_whole = is_known || are_two;
+  constexpr bool has_target = is_whole || requires { requires DataTarget<typename D::Target>; };
+  constexpr bool has_size = is_whole || requires(D const& data) {
+    { data.size() } -> std::same_as<std::int64_t>;
+  };
+  constexpr bool has_shape = is_whole || requires(D const& data) {
+    { data.shape() } -> std::same_as<Shape>;
+  };
+  constexpr bool has_targets = is_whole || requires(D const& data) {
+    { data.targets() } -> std::same_as<int>;
+  };
+  constexpr bool has_read = is_whole || !has_target || !has_size || !has_shape || !has_targets;
+  static_assert(has_target && has_size && has_shape && has_targets && has_read,
+                "a dataset has `using Target = std::int32_t;` or float, `std::int64_t size() "
+                "const`, `Shape shape() const`, `int targets() const` and `void read(std::int64_t "
+                "index, std::span<float> x, std::span<Target> y) const`; of tokens, or two inputs, "
+                "see Dataset in tandem/data/dataset.hpp");
+  return true;
+}
+
+/// Draws of Randomness that a dataset's own transforms take, so that those around them take others.
+template <class D>
+constexpr std::uint32_t draws_of() {
+  if constexpr (requires { D::draws; }) {
+    return D::draws;
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace detail
+
+/// Reads a sample for training: by the random form of read if @p data has it, else by the plain
+/// one.
+template <PlainDataset D>
+void read_sample(D const& data, std::int64_t index, std::span<DataInput<D>> x,
+                 std::span<typename D::Target> y, Randomness const& randomness) {
+  if constexpr (RandomDataset<D>) {
+    data.read(index, x, y, randomness);
+  } else {
+    data.read(index, x, y);
+  }
+}
+
+/// The number of classes of @p data, or 0 where it does not say.
+template <Dataset D>
+[[nodiscard]] int classes_of(D const& data) {
+  if constexpr (ClassifiedDataset<D>) {
+    return data.classes();
+  } else {
+    return 0;
+  }
+}
+
+}  // namespace tandem
+
+// ---- tandem/graph/network.hpp
+
+/// @file
+/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
+/// Use, and Network, which adds the input.
+///
+/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
+/// network a short name of its own, which keeps symbols and compiler messages short; do the same
+/// for blocks.
+
+// ---- tandem/graph/layer.hpp
+
+/// @file
+/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
+///
+/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
+/// (ops/ has them), so that planners and tables need no machine.
 
 // ---- tandem/core/contract.hpp
 
@@ -687,262 +820,97 @@ constexpr void expects(bool condition, char const* message) {
                : ::tandem::detail::fail_internal_check(#condition, __FILE__, __LINE__))
 #endif
 
-// ---- tandem/engine/links/no_part.hpp
+// ---- tandem/core/gradient_rows.hpp
 
 /// @file
-/// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
-/// to do is nothing, and nothing of the part is compiled. RankPart: one that a program may not
-/// need.
-
-// ---- tandem/graph/branches.hpp
-
-/// @file
-/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
-/// module; and a stream for each.
-
-// ---- tandem/core/scratch.hpp
-
-/// @file
-/// Scratch: memory of an algorithm that runs at compile time and at run time.
-///
-/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
-/// std::vector.
-
-namespace tandem::detail {
-
-/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
-/// machine.
-inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
-
-template <class T>
-class Scratch {
- public:
-  /// @p size elements, each T{}; a product is to be one of 64 bits
-  /// @throws ContractError  they would take more than most_scratch_bytes
-  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
-  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
-    for (std::int64_t i = 0; i < size; ++i) {
-      data_[i] = value;
-    }
-  }
-  Scratch(Scratch const&) = delete;
-  Scratch& operator=(Scratch const&) = delete;
-  constexpr ~Scratch() { delete[] data_; }
-
-  /// In a long evaluation, take this once: an access through it costs the compiler no call.
-  constexpr T* data() { return data_; }
-  constexpr T const* data() const { return data_; }
-  constexpr T& operator[](std::int64_t i) { return data_[i]; }
-  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
-
- private:
-  static constexpr T* make(std::int64_t size) {
-    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
-            "an action table is too large: its stages times its microbatches, or links times "
-            "depth, would take more than 1 GiB; give smaller numbers");
-    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
-  }
-
-  T* data_;
-};
-
-}  // namespace tandem::detail
-
-// ---- tandem/graph/graph_view.hpp
-
-/// @file
-/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
-
-// ---- tandem/graph/graph.hpp
-
-/// @file
-/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
-///
-/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
-/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
-/// limits.
-
-// ---- tandem/core/geometry.hpp
-
-/// @file
-/// Window: how a kernel slides over an image; ConvolutionGeometry: the sizes of one convolution.
-///
-/// Plain values shared by layers (output shapes, costs) and by the kernels of every backend.
-
-// ---- tandem/core/shape.hpp
-
-/// @file
-/// Shape: the extents of one sample, known to the compiler; and Image, Vector, Tokens, the network
-/// inputs.
-///
-/// The batch is never part of a Shape: it is a run-time number. Of a sequence neither is its time:
-/// axis 0 of a timed shape is the longest that a step may have, and memory is planned for it. A
-/// Shape of rank 0 is "no shape".
+/// GradientRows: the gradient of a parameter of which a step touches few rows: their numbers, and a
+/// row of values for each; and RowsTouched, by which a parameter says how many these are at most.
 
 namespace tandem {
 
-/// Extents of one sample, outermost first: (C, H, W) for an image, (N) for a vector, (T, C) for a
-/// sequence of T rows, (T) for one of T indices.
-struct Shape {
-  int rank = 0;
-  int extent[4] = {};
-  bool timed = false;     ///< axis 0 is time: a step may have fewer rows
-  std::int8_t clock = 0;  ///< whose time that is: the input's, where a network has several
+/// Rows, along axis 0 of a parameter, that a step may give a gradient: so many a sample, and so
+/// many that are the same in each of its passes. None at all: its gradient is dense.
+struct RowsTouched {
+  int of_sample = 0;  ///< as the T indices of an Embedding
+  int of_step = 0;    ///< as what a sampled softmax draws once for the global batch
 
-  [[nodiscard]] constexpr int operator[](int axis) const { return extent[axis]; }
+  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_step > 0; }
 
-  /// 0 for a shape of rank 0.
-  [[nodiscard]] constexpr std::int64_t elements() const {
-    std::int64_t product = rank > 0 ? 1 : 0;
-    for (int axis = 0; axis < rank && axis < 4; ++axis) {
-      product *= extent[axis];
-    }
-    return product;
+  /// Of @p passes over microbatches of @p batch samples, in a parameter of @p rows rows.
+  [[nodiscard]] constexpr std::int64_t most(std::int64_t rows, std::int64_t batch,
+                                            std::int64_t passes = 1) const {
+    return std::min(rows, of_step + passes * batch * of_sample);
   }
 
-  /// Of a sample of @p time rows; the same as elements() where the shape is not timed.
-  [[nodiscard]] constexpr std::int64_t elements(int time) const {
-    return timed ? row_elements() * time : elements();
-  }
-
-  /// Rows of a batch that an op sees which treats each alike: the samples, or their rows of time.
-  [[nodiscard]] constexpr std::int64_t rows(int batch, int time) const {
-    return timed ? std::int64_t{batch} * time : batch;
-  }
-
-  /// Elements of one such row.
-  [[nodiscard]] constexpr std::int64_t row_elements() const {
-    return timed && rank > 0 ? elements() / extent[0] : elements();
-  }
-
-  [[nodiscard]] constexpr bool valid() const { return elements() > 0; }
-
-  friend constexpr bool operator==(Shape const&, Shape const&) = default;
+  friend constexpr bool operator==(RowsTouched const&, RowsTouched const&) = default;
 };
 
-/// The shape of an image: @p channels maps of @p height rows and @p width columns.
-constexpr Shape image_shape(int channels, int height, int width) {
-  return {3, {channels, height, width, 0}};
+/// A view of such a gradient. Rows that are not named have the gradient 0.
+///
+/// Shapes: count (1); row (most), of which the first *count are the numbers, ascending, no two
+///         alike; value (most, width), of which as many.
+/// Order:  microbatches are added one after another, leaves and replicas in the tree of a dense
+///         gradient. A row that one of the summands lacks is +0 there; no sum here is ever -0,
+///         since each begins with +0: so leaving +0 out gives the bits of adding it.
+template <class P>
+struct GradientRows {
+  std::int32_t* count = nullptr;
+  std::int32_t* row = nullptr;
+  P* value = nullptr;
+  std::int64_t most = 0;
+  int width = 0;
+  int limit = 0;                 ///< of the parameter: the numbers are below it
+  std::byte* scratch = nullptr;  ///< of one operation on it at a time, as Verbs asks for
+  std::int64_t scratch_bytes = 0;
+
+  [[nodiscard]] TANDEM_HOST_DEVICE P* values_of(std::int64_t i) const { return value + i * width; }
+};
+
+/// What is done with a parameter's GradientRows, and may take scratch.
+struct RowScratch {
+  std::int64_t keys = 0;     ///< numbers that a pass names, some of them twice
+  std::int64_t most = 0;     ///< rows of a replica
+  std::int64_t block = 0;    ///< bytes of them
+  int limit = 1;             ///< of GradientRows
+  bool accumulates = false;  ///< several passes add to the same rows
+  bool tree = false;         ///< add_rows
+  int replicas = 1;          ///< whose rows sum_rows adds
+};
+
+namespace detail {
+
+constexpr std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// Of the count and the numbers.
+constexpr std::int64_t row_numbers_bytes(std::int64_t most) {
+  return whole_lines((1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t)));
 }
 
-/// The shape of a vector of @p elements.
-constexpr Shape vector_shape(int elements) { return {1, {elements, 0, 0, 0}}; }
+}  // namespace detail
 
-/// The shape of a sequence: at most @p time rows of @p channels.
-constexpr Shape timed_shape(int time, int channels) { return {2, {time, channels, 0, 0}, true}; }
-
-/// The shape of a sequence of at most @p time indices.
-constexpr Shape tokens_shape(int time) { return {1, {time, 0, 0, 0}, true}; }
-
-/// A network's input: an image of C channels, H rows, W columns.
-template <int C, int H, int W>
-struct Image {
-  static constexpr Shape shape = image_shape(C, H, W);
-};
-
-/// A network's input: a vector of N numbers.
-template <int N>
-struct Vector {
-  static constexpr Shape shape = vector_shape(N);
-};
-
-/// A network's input: a sequence of at most T indices, each a std::int32_t in [0, V).
-template <int T, int V>
-struct Tokens {
-  static constexpr Shape shape = tokens_shape(T);
-  static constexpr int limit = V;
-};
-
-/// Two inputs of a network, tokens both, each with a time and lengths of its own. The parts begin
-/// with the first, and Input<1> stands for the second.
-template <class A, class B>
-struct Inputs {
-  static constexpr Shape shape = A::shape;
-  static constexpr int limit = A::limit;
-  using second = B;
-};
-
-/// How many rows the samples of a step have: of each clock.
-struct Times {
-  static constexpr int most = 2;
-  int of[most] = {};
-
-  [[nodiscard]] constexpr int operator[](Shape const& shape) const { return of[shape.clock]; }
-  friend constexpr bool operator==(Times const&, Times const&) = default;
-};
-
-/// "3x32x32", "10", or "none" for a shape of rank 0.
-inline std::string to_string(Shape const& shape) {
-  std::string text;
-  for (int axis = 0; axis < shape.rank; ++axis) {
-    text += axis > 0 ? "x" : "";
-    text += std::to_string(shape[axis]);
-  }
-  return text.empty() ? "none" : text;
+/// Bytes of the block of memory that a GradientRows stands in, which travels as a whole: the count
+/// and the numbers, to a multiple of 64 bytes, and the values, likewise.
+constexpr std::int64_t gradient_rows_bytes(std::int64_t most, std::int64_t width,
+                                           std::int64_t element_bytes) {
+  return detail::row_numbers_bytes(most) + detail::whole_lines(most * width * element_bytes);
+}
+/// The same in elements of P.
+template <class P>
+constexpr std::int64_t gradient_rows_elements(std::int64_t most, std::int64_t width) {
+  constexpr auto size = static_cast<std::int64_t>(sizeof(P));
+  return gradient_rows_bytes(most, width, size) / size;
 }
 
-}  // namespace tandem
-
-namespace tandem {
-
-/// Height and width of something on an image.
-struct Extent2d {
-  int height = 1;
-  int width = 1;
-
-  friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
-};
-
-/// A window of `kernel` cells, `dilation` apart, that moves by `stride` over an image padded by
-/// `padding` on each side.
-struct Window {
-  Extent2d kernel{};
-  Extent2d stride{};
-  Extent2d padding{0, 0};
-  Extent2d dilation{};
-
-  /// Rows and columns from its first cell to its last.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d reach() const {
-    return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
-  }
-
-  /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
-  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
-    int const rows = in.height + 2 * padding.height - reach().height;
-    int const columns = in.width + 2 * padding.width - reach().width;
-    return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
-  }
-
-  friend constexpr bool operator==(Window const&, Window const&) = default;
-};
-
-/// What stands where an image is padded.
-enum class PaddingMode : std::uint8_t { zeros, reflect, replicate, circular };
-
-/// A window over each of `channels` maps: what pooling needs to know.
-struct PoolGeometry {
-  int channels = 0;
-  Extent2d in{};
-  Extent2d out{};
-  Window window{};
-};
-
-/// One convolution: x (B, in_channels, in), weight (out_channels, in_channels / groups, kernel),
-/// y (B, out_channels, out).
-struct ConvolutionGeometry {
-  int in_channels = 0;
-  int out_channels = 0;
-  int groups = 1;
-  Extent2d in{};
-  Extent2d out{};
-  Window window{};
-
-  /// Multiply-accumulates of one sample's forward pass.
-  [[nodiscard]] constexpr std::int64_t macs() const {
-    return std::int64_t{out_channels} * out.height * out.width * (in_channels / groups) *
-           window.kernel.height * window.kernel.width;
-  }
-};
+/// The view of such a block.
+template <class P>
+GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
+  auto* const numbers = reinterpret_cast<std::int32_t*>(block);
+  return {.count = numbers,
+          .row = numbers + 1,
+          .value = block + detail::row_numbers_bytes(most) / static_cast<std::int64_t>(sizeof(P)),
+          .most = most,
+          .width = width};
+}
 
 }  // namespace tandem
 
@@ -1072,113 +1040,81 @@ struct DealtRows {
 
 }  // namespace tandem
 
-// ---- tandem/graph/layer.hpp
-
-/// @file
-/// What a layer says of itself: its output shape, its parameters, its cost, and what it refuses.
-///
-/// A layer is an empty type of static constexpr functions of its input's Shape. It has no kernels
-/// (ops/ has them), so that planners and tables need no machine.
-
-// ---- tandem/core/gradient_rows.hpp
-
-/// @file
-/// GradientRows: the gradient of a parameter of which a step touches few rows: their numbers, and a
-/// row of values for each; and RowsTouched, by which a parameter says how many these are at most.
-
-namespace tandem {
-
-/// Rows, along axis 0 of a parameter, that a step may give a gradient: so many a sample, and so
-/// many that are the same in each of its passes. None at all: its gradient is dense.
-struct RowsTouched {
-  int of_sample = 0;  ///< as the T indices of an Embedding
-  int of_step = 0;    ///< as what a sampled softmax draws once for the global batch
-
-  [[nodiscard]] constexpr bool sparse() const { return of_sample > 0 || of_step > 0; }
-
-  /// Of @p passes over microbatches of @p batch samples, in a parameter of @p rows rows.
-  [[nodiscard]] constexpr std::int64_t most(std::int64_t rows, std::int64_t batch,
-                                            std::int64_t passes = 1) const {
-    return std::min(rows, of_step + passes * batch * of_sample);
-  }
-
-  friend constexpr bool operator==(RowsTouched const&, RowsTouched const&) = default;
-};
-
-/// A view of such a gradient. Rows that are not named have the gradient 0.
-///
-/// Shapes: count (1); row (most), of which the first *count are the numbers, ascending, no two
-///         alike; value (most, width), of which as many.
-/// Order:  microbatches are added one after another, leaves and replicas in the tree of a dense
-///         gradient. A row that one of the summands lacks is +0 there; no sum here is ever -0,
-///         since each begins with +0: so leaving +0 out gives the bits of adding it.
-template <class P>
-struct GradientRows {
-  std::int32_t* count = nullptr;
-  std::int32_t* row = nullptr;
-  P* value = nullptr;
-  std::int64_t most = 0;
-  int width = 0;
-  int limit = 0;                 ///< of the parameter: the numbers are below it
-  std::byte* scratch = nullptr;  ///< of one operation on it at a time, as Verbs asks for
-  std::int64_t scratch_bytes = 0;
-
-  [[nodiscard]] TANDEM_HOST_DEVICE P* values_of(std::int64_t i) const { return value + i * width; }
-};
-
-/// What is done with a parameter's GradientRows, and may take scratch.
-struct RowScratch {
-  std::int64_t keys = 0;     ///< numbers that a pass names, some of them twice
-  std::int64_t most = 0;     ///< rows of a replica
-  std::int64_t block = 0;    ///< bytes of them
-  int limit = 1;             ///< of GradientRows
-  bool accumulates = false;  ///< several passes add to the same rows
-  bool tree = false;         ///< add_rows
-  int replicas = 1;          ///< whose rows sum_rows adds
-};
-
-namespace detail {
-
-constexpr std::int64_t whole_lines(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-/// Of the count and the numbers.
-constexpr std::int64_t row_numbers_bytes(std::int64_t most) {
-  return whole_lines((1 + most) * static_cast<std::int64_t>(sizeof(std::int32_t)));
-}
-
-}  // namespace detail
-
-/// Bytes of the block of memory that a GradientRows stands in, which travels as a whole: the count
-/// and the numbers, to a multiple of 64 bytes, and the values, likewise.
-constexpr std::int64_t gradient_rows_bytes(std::int64_t most, std::int64_t width,
-                                           std::int64_t element_bytes) {
-  return detail::row_numbers_bytes(most) + detail::whole_lines(most * width * element_bytes);
-}
-/// The same in elements of P.
-template <class P>
-constexpr std::int64_t gradient_rows_elements(std::int64_t most, std::int64_t width) {
-  constexpr auto size = static_cast<std::int64_t>(sizeof(P));
-  return gradient_rows_bytes(most, width, size) / size;
-}
-
-/// The view of such a block.
-template <class P>
-GradientRows<P> gradient_rows(P* block, std::int64_t most, int width) {
-  auto* const numbers = reinterpret_cast<std::int32_t*>(block);
-  return {.count = numbers,
-          .row = numbers + 1,
-          .value = block + detail::row_numbers_bytes(most) / static_cast<std::int64_t>(sizeof(P)),
-          .most = most,
-          .width = width};
-}
-
-}  // namespace tandem
-
 // ---- tandem/graph/neighbourhood.hpp
 
 /// @file
 /// Neighbourhood, Halo, tile_box(): what a layer needs of an image to make a tile of its output,
 /// and where in an image tiles are.
+
+// ---- tandem/core/geometry.hpp
+
+/// @file
+/// Window: how a kernel slides over an image; ConvolutionGeometry: the sizes of one convolution.
+///
+/// Plain values shared by layers (output shapes, costs) and by the kernels of every backend.
+
+namespace tandem {
+
+/// Height and width of something on an image.
+struct Extent2d {
+  int height = 1;
+  int width = 1;
+
+  friend constexpr bool operator==(Extent2d const&, Extent2d const&) = default;
+};
+
+/// A window of `kernel` cells, `dilation` apart, that moves by `stride` over an image padded by
+/// `padding` on each side.
+struct Window {
+  Extent2d kernel{};
+  Extent2d stride{};
+  Extent2d padding{0, 0};
+  Extent2d dilation{};
+
+  /// Rows and columns from its first cell to its last.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d reach() const {
+    return {(kernel.height - 1) * dilation.height + 1, (kernel.width - 1) * dilation.width + 1};
+  }
+
+  /// Number of positions over @p in, rounded down as PyTorch does; 0 or less: does not fit.
+  [[nodiscard]] TANDEM_HOST_DEVICE constexpr Extent2d positions(Extent2d in) const {
+    int const rows = in.height + 2 * padding.height - reach().height;
+    int const columns = in.width + 2 * padding.width - reach().width;
+    return {rows < 0 ? 0 : rows / stride.height + 1, columns < 0 ? 0 : columns / stride.width + 1};
+  }
+
+  friend constexpr bool operator==(Window const&, Window const&) = default;
+};
+
+/// What stands where an image is padded.
+enum class PaddingMode : std::uint8_t { zeros, reflect, replicate, circular };
+
+/// A window over each of `channels` maps: what pooling needs to know.
+struct PoolGeometry {
+  int channels = 0;
+  Extent2d in{};
+  Extent2d out{};
+  Window window{};
+};
+
+/// One convolution: x (B, in_channels, in), weight (out_channels, in_channels / groups, kernel),
+/// y (B, out_channels, out).
+struct ConvolutionGeometry {
+  int in_channels = 0;
+  int out_channels = 0;
+  int groups = 1;
+  Extent2d in{};
+  Extent2d out{};
+  Window window{};
+
+  /// Multiply-accumulates of one sample's forward pass.
+  [[nodiscard]] constexpr std::int64_t macs() const {
+    return std::int64_t{out_channels} * out.height * out.width * (in_channels / groups) *
+           window.kernel.height * window.kernel.width;
+  }
+};
+
+}  // namespace tandem
 
 // ---- tandem/core/tile_box.hpp
 
@@ -1573,6 +1509,621 @@ inline constexpr bool is_view = [] {
 }();
 
 }  // namespace tandem
+
+namespace tandem {
+
+namespace detail {
+struct Composite {};  // base of everything below that is built from parts
+}  // namespace detail
+
+/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
+template <class P>
+concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
+
+namespace detail {
+
+// Concepts, because the second is not looked at where the first fails: a fold has its limits.
+template <class... Parts>
+concept FewParts = sizeof...(Parts) <= 256;
+template <class... Parts>
+concept AllParts = (NetworkPart<Parts> && ...);
+template <class... Parts>
+concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
+template <class... Parts>
+inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
+
+// The sentences stand in types of their own: a composite at fault remains a part, so that what
+// holds it does not complain too.
+template <class... Parts>
+struct SequentialIsSound {
+  static constexpr bool value = true;
+  static_assert(FewParts<Parts...>,
+                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
+  static_assert(too_many_or_all_parts<Parts...>,
+                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
+                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct ConcatIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class... Branches>
+struct MultiplyIsSound {
+  static constexpr bool value = true;
+  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
+                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
+                "Concat, Residual or Frozen of such parts");
+};
+
+template <class Body, class Shortcut>
+struct ResidualIsSound {
+  static constexpr bool value = true;
+  static_assert(
+      NetworkPart<Body> && NetworkPart<Shortcut>,
+      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
+      "Frozen of such parts");
+};
+
+template <int Count, class Part>
+struct RepeatIsSound {
+  static constexpr bool value = true;
+  static_assert(Count >= 1 && NetworkPart<Part>,
+                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
+                "Residual, Repeat or Frozen of layers");
+};
+
+template <class Body>
+struct FrozenIsSound {
+  static constexpr bool value = true;
+  static_assert(NetworkPart<Body>,
+                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
+};
+
+}  // namespace detail
+
+/// The parts one after another. Parameters of part i are named "i.…".
+/// The primary template is the error path.
+template <class... Parts>
+struct Sequential : detail::Composite {
+  static_assert(detail::SequentialIsSound<Parts...>::value);
+};
+
+template <class... Parts>
+  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
+struct Sequential<Parts...> : detail::Composite {
+};
+
+/// The branches on one input, their outputs joined along the channels: Inception's block.
+/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Concat : detail::Composite {
+  static_assert(detail::ConcatIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Concat<Branches...> : detail::Composite {};
+
+/// The branches on one input, their outputs multiplied element by element: a gate, as in
+/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
+/// Every branch must give the same shape. Parameters of branch i are named "i.…".
+template <class... Branches>
+struct Multiply : detail::Composite {
+  static_assert(detail::MultiplyIsSound<Branches...>::value);
+};
+
+template <class... Branches>
+  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
+struct Multiply<Branches...> : detail::Composite {};
+
+/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
+template <class Body, class Shortcut = Sequential<>>
+struct Residual : detail::Composite {
+  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
+};
+
+template <class Body, class Shortcut>
+  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
+struct Residual<Body, Shortcut> : detail::Composite {};
+
+/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
+/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
+/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
+template <class R>
+concept JoinRule = requires(std::span<Shape const> in) {
+  { R::name } -> std::convertible_to<std::string_view>;
+  { R::output(in) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Branch>
+inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
+
+}  // namespace detail
+
+/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
+/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
+/// first.
+template <class L, class... Branches>
+concept JoinLayer = sizeof...(Branches) >= 2 && requires {
+  { L::name } -> std::convertible_to<std::string_view>;
+  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
+};
+
+namespace detail {
+
+template <class Rule, class... Branches>
+concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
+
+template <class Rule, class... Branches>
+struct JoinIsSound {
+  static constexpr bool value = true;
+  static_assert(JoinsBranches<Rule, Branches...>,
+                "Join<Rule, Branches...>: Rule must be a type with `name` and "
+                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
+                "`output(Shape, ...)` of as many shapes as there are branches");
+  static_assert(
+      !JoinsBranches<Rule, Branches...> ||
+          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
+      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
+      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
+};
+
+}  // namespace detail
+
+/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
+/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
+/// as ever.
+/// The primary template is the error path.
+template <class Rule, class... Branches>
+struct Join : detail::Composite {
+  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
+};
+
+template <class Rule, class... Branches>
+  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
+           sizeof...(Branches) >= 2)
+struct Join<Rule, Branches...> : detail::Composite {};
+
+/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
+/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
+/// them.
+///
+/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
+/// The primary template is the error path.
+template <int Count, class Part>
+struct Repeat : detail::Composite {
+  static_assert(detail::RepeatIsSound<Count, Part>::value);
+};
+
+template <int Count, class Part>
+  requires(Count >= 1 && NetworkPart<Part>)
+struct Repeat<Count, Part> : detail::Composite {};
+
+/// The network's input number Index, whatever stands before it: Input<1> of a network on
+/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
+/// have none any more (MeanOverTime).
+template <int Index>
+struct Input : detail::Composite {
+  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
+};
+
+/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
+/// tag names one value of a network; one that nobody uses costs nothing.
+///
+///   struct Memory;  // declared, and no more
+///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
+///
+/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
+/// both, the value goes from stage to stage together with what these hand on anyway, and its
+/// gradient comes back likewise, each stage adding what its own readers give.
+template <class Tag>
+struct Let : detail::Composite {};
+
+/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
+template <class Tag>
+struct Use : detail::Composite {};
+
+/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
+/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
+/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
+template <class W>
+struct Shares {
+  using shares = W;
+};
+
+namespace detail {
+
+template <class Option>
+inline constexpr bool is_shares = requires {
+  typename Option::shares;
+};
+
+// A base with the `shares` of the first option that has one.
+template <class... Options>
+struct SharesOf {};
+template <class First, class... Others>
+struct SharesOf<First, Others...> : SharesOf<Others...> {};
+template <class First, class... Others>
+  requires is_shares<First>
+struct SharesOf<First, Others...> {
+  using shares = typename First::shares;
+};
+
+}  // namespace detail
+
+/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
+/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
+template <class Body>
+struct Frozen : detail::Composite {
+  static_assert(detail::FrozenIsSound<Body>::value);
+};
+
+template <class Body>
+  requires NetworkPart<Body>
+struct Frozen<Body> : detail::Composite {
+};
+
+/// What goes into a network: `static constexpr Shape shape`, of one sample.
+template <class I>
+concept NetworkInput = requires {
+  { I::shape } -> std::convertible_to<Shape>;
+};
+
+namespace detail {
+
+template <class Input, class Body>
+struct NetworkHasParts {
+  static constexpr bool value = true;
+  static constexpr bool is_input = NetworkInput<Input>;  // no term, which compilers would explain
+  static constexpr bool is_part = NetworkPart<Body>;
+  static_assert(is_input && is_part,
+                "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N>, Tokens<T, V> or "
+                "Inputs of two Tokens (two inputs of numbers are one: Vector<N + M>), and Body a "
+                "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
+};
+
+}  // namespace detail
+
+/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
+/// The primary template is the error path.
+template <class Input, class Body>
+struct Network {
+  using Refused = void;
+  using input = Vector<1>;
+  using body = Sequential<>;
+  static_assert(detail::NetworkHasParts<Input, Body>::value);
+};
+
+template <class Input, class Body>
+  requires(NetworkInput<Input>&& NetworkPart<Body>)
+struct Network<Input, Body> {
+  using input = Input;
+  using body = Body;
+};
+
+}  // namespace tandem
+
+// ---- tandem/engine/rank/rank.hpp
+
+/// @file
+/// Rank: one device's program: a loop over its row of actions, step by step, or round after round
+/// of an AsynchronousRun. All memory is allocated by the constructor, but for the boxes of
+/// messages, each made when it is first used; a step allocates nothing. Libraries do as they like:
+/// each run of a oneDNN primitive makes some small objects (193 a step of SmallCnn), and so may
+/// OpenMP.
+
+// ---- tandem/comm/concepts.hpp
+
+/// @file
+/// What a communicator can do: one small concept an operation, composed by those who need several.
+///
+/// A collective is queued on a stream and returns; its errors come out of that stream. All ranks of
+/// a group must queue the same collectives in the same order, each rank on one stream of its own.
+/// The last argument of each is a Label, by which messages and records name the call; it need not
+/// agree on all ranks, and a communicator that has no use for it leaves it unread.
+
+// ---- tandem/comm/message.hpp
+
+/// @file
+/// Outgoing and Incoming: the messages of an exchange(), each between two ranks.
+
+namespace tandem {
+
+/// What a rank sends to the rank @p peer.
+template <class T>
+struct Outgoing {
+  std::span<T const> data{};
+  int peer = 0;
+};
+
+/// Where a rank puts what the rank @p peer sends to it.
+template <class T>
+struct Incoming {
+  std::span<T> data{};
+  int peer = 0;
+};
+
+}  // namespace tandem
+
+// ---- tandem/comm/operation.hpp
+
+/// @file
+/// Operation: the collectives and messages by name; Label: what a caller calls one of its
+/// collectives.
+///
+/// Both only identify: they stand in time-out messages and in records, and change no number.
+
+namespace tandem {
+
+/// A collective operation, or one end of a message.
+enum class Operation { all_reduce, broadcast, barrier, reduce_scatter, all_gather, send, receive };
+
+/// "all-reduce", "broadcast", …: as they stand in messages.
+constexpr char const* name(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "all-reduce";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::barrier:
+      return "barrier";
+    case Operation::reduce_scatter:
+      return "reduce-scatter";
+    case Operation::all_gather:
+      return "all-gather";
+    case Operation::send:
+      return "send";
+    case Operation::receive:
+      return "receive";
+  }
+  return "unknown";
+}
+
+/// A text and a number for messages: Label{"bucket", 2} prints "bucket 2". The text is not copied;
+/// it must live as long as the group, as a literal does. It need not agree on all ranks.
+struct Label {
+  char const* text = nullptr;
+  int index = -1;
+};
+
+/// "bucket 2", "loss", or "" for the empty label.
+TANDEM_ONCE TANDEM_COLD std::string to_string(Label label);
+
+}  // namespace tandem
+
+#if TANDEM_BODIES
+
+namespace tandem {
+
+TANDEM_ONCE std::string to_string(Label label) {
+  std::string text = label.text != nullptr ? label.text : "";
+  if (label.index >= 0) {
+    text += text.empty() ? "" : " ";
+    text += std::to_string(label.index);
+  }
+  return text;
+}
+
+}  // namespace tandem
+
+#endif
+
+namespace tandem {
+
+/// One rank's end of a group of ranks. rank() is in [0, size()); size() is the same on every rank.
+template <class C>
+concept RankGroup = requires(C const& comm) {
+  typename C::Stream;
+  { comm.rank() }
+  noexcept->std::same_as<int>;
+  { comm.size() }
+  noexcept->std::same_as<int>;
+};
+
+/// all_reduce(in, out, op, stream, label): out[i] becomes op over all the ranks' in[i], on every
+/// rank.
+///
+/// in:     its size agrees on all ranks, its values need not; read by all ranks, so that it must
+///         not change until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own; a place on it is where the buffers change hands, before and after.
+/// Cost:   at least 2 (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == out.size(); in and out are equal or do not overlap
+template <class C, class T, class Op>
+concept AllReduces = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
+                                              Op op, typename C::Stream& stream, Label label) {
+  { comm.all_reduce(in, out, op, stream, label) } -> std::same_as<void>;
+};
+
+/// broadcast(data, root, stream, label): data becomes root's data on every rank.
+///
+/// data:   its size agrees on all ranks; until the stream has passed the call it is read on the
+///         root, where it must not change, and written elsewhere.
+/// root:   agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   bytes(data) received by each rank but the root.
+/// @pre    root is in [0, size())
+template <class C, class T>
+concept Broadcasts = RankGroup<C> &&
+    requires(C& comm, std::span<T> data, int root, typename C::Stream& stream, Label label) {
+  { comm.broadcast(data, root, stream, label) } -> std::same_as<void>;
+};
+
+/// reduce_scatter(in, out, op, stream, label): out[i] becomes op over all the ranks' in[k n + i],
+/// where k is this rank and n = out.size(): rank k keeps the k-th of size() equal parts of the
+/// result.
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// op:     agrees on all ranks.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(in), sent and received by each of n ranks.
+/// @pre    in.size() == size() * out.size(); out is this rank's part of in or overlaps none of it
+template <class C, class T, class Op>
+concept ReduceScatters = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
+                                                  Op op, typename C::Stream& stream, Label label) {
+  { comm.reduce_scatter(in, out, op, stream, label) } -> std::same_as<void>;
+};
+
+/// all_gather(in, out, stream, label): out[k n + i] becomes rank k's in[i], for every rank k, where
+/// n = in.size().
+///
+/// in:     its size agrees on all ranks; read by all ranks until the stream has passed the call.
+/// out:    its size agrees on all ranks; written by the communicator until then.
+/// stream: this rank's own.
+/// Cost:   at least (n - 1) / n * bytes(out), sent and received by each of n ranks.
+/// @pre    out.size() == size() * in.size(); in is this rank's part of out or overlaps none of it
+template <class C, class T>
+concept AllGathers = RankGroup<C> && requires(C& comm, std::span<T const> in, std::span<T> out,
+                                              typename C::Stream& stream, Label label) {
+  { comm.all_gather(in, out, stream, label) } -> std::same_as<void>;
+};
+
+/// send(data, peer, stream, label) on one rank and receive(data, peer, stream, label) on the other:
+/// the receiver's data becomes the sender's. The messages from one rank to another arrive in the
+/// order in which they were sent; every send has one receive.
+///
+/// data:   its size agrees on both ranks; until the stream has passed the call it is read on the
+///         sender, where it must not change, and written on the receiver.
+/// peer:   the other rank.
+/// stream: this rank's own. A send may hold it up until the receiver comes. A communicator that
+///         says `messages_in_flight` = n lets n messages of a pair and direction pass before that.
+/// Cost:   bytes(data), sent and received.
+/// @pre    peer is in [0, size()) and is not this rank
+template <class C, class T>
+concept SendsAndReceives = RankGroup<C> &&
+    requires(C& comm, std::span<T const> in, std::span<T> out, int peer, typename C::Stream& stream,
+             Label label) {
+  { comm.send(in, peer, stream, label) } -> std::same_as<void>;
+  { comm.receive(out, peer, stream, label) } -> std::same_as<void>;
+};
+
+/// exchange(sends, receives, stream, label): all these messages at once, so that ranks may send to
+/// each other without thinking of an order. Each end of a message may be in an exchange or alone.
+///
+/// sends, receives: need not agree; their buffers are as in send() and receive(). The two lists
+///                  themselves are read before the call returns.
+/// @pre    at most one message to and one from each other rank
+template <class C, class T>
+concept Exchanges = RankGroup<C> &&
+    requires(C& comm, std::span<Outgoing<T> const> sends, std::span<Incoming<T> const> receives,
+             typename C::Stream& stream, Label label) {
+  { comm.exchange(sends, receives, stream, label) } -> std::same_as<void>;
+};
+
+/// barrier(stream, label): no rank's stream passes the call before every rank's stream has reached
+/// it. The caller goes on; to hold it back too, wait for the stream.
+///
+/// stream: this rank's own.
+template <class C>
+concept Barriers = RankGroup<C> && requires(C& comm, typename C::Stream& stream, Label label) {
+  { comm.barrier(stream, label) } -> std::same_as<void>;
+};
+
+/// Whether a communicator's calls can be recorded: not if the host takes part in them.
+template <class C>
+inline constexpr bool is_capturable = [] {
+  if constexpr (requires { C::capturable; }) {
+    return bool{C::capturable};
+  } else {
+    return false;
+  }
+}();
+
+/// Whether that may be done where several ranks of one process do it at a time.
+template <class C>
+inline constexpr bool is_capturable_beside_others = [] {
+  if constexpr (requires { C::capturable_beside_others; }) {
+    return bool{C::capturable_beside_others};
+  } else {
+    return is_capturable<C>;
+  }
+}();
+
+}  // namespace tandem
+
+// ---- tandem/engine/links/no_part.hpp
+
+/// @file
+/// NoPart: what a rank has in place of a part that none of its programs needs. All that it is asked
+/// to do is nothing, and nothing of the part is compiled. RankPart: one that a program may not
+/// need.
+
+// ---- tandem/graph/branches.hpp
+
+/// @file
+/// Branches: which nodes of a graph may be computed at the same time, as those of an Inception
+/// module; and a stream for each.
+
+// ---- tandem/core/scratch.hpp
+
+/// @file
+/// Scratch: memory of an algorithm that runs at compile time and at run time.
+///
+/// Its size may be known at run time only; in a constant evaluation, g++ 12 and clang 14 have no
+/// std::vector.
+
+namespace tandem::detail {
+
+/// Of one array: what the sizes of a table multiply to is refused beyond this, not asked of the
+/// machine.
+inline constexpr std::int64_t most_scratch_bytes = std::int64_t{1} << 30;
+
+template <class T>
+class Scratch {
+ public:
+  /// @p size elements, each T{}; a product is to be one of 64 bits
+  /// @throws ContractError  they would take more than most_scratch_bytes
+  constexpr explicit Scratch(std::int64_t size) : data_{make(size)} {}
+  constexpr Scratch(std::int64_t size, T value) : Scratch{size} {
+    for (std::int64_t i = 0; i < size; ++i) {
+      data_[i] = value;
+    }
+  }
+  Scratch(Scratch const&) = delete;
+  Scratch& operator=(Scratch const&) = delete;
+  constexpr ~Scratch() { delete[] data_; }
+
+  /// In a long evaluation, take this once: an access through it costs the compiler no call.
+  constexpr T* data() { return data_; }
+  constexpr T const* data() const { return data_; }
+  constexpr T& operator[](std::int64_t i) { return data_[i]; }
+  constexpr T const& operator[](std::int64_t i) const { return data_[i]; }
+
+ private:
+  static constexpr T* make(std::int64_t size) {
+    expects(size <= most_scratch_bytes / static_cast<std::int64_t>(sizeof(T)),
+            "an action table is too large: its stages times its microbatches, or links times "
+            "depth, would take more than 1 GiB; give smaller numbers");
+    return new T[static_cast<std::size_t>(size > 0 ? size : 1)]{};
+  }
+
+  T* data_;
+};
+
+}  // namespace tandem::detail
+
+// ---- tandem/graph/graph_view.hpp
+
+/// @file
+/// GraphView: a graph of any size, for code that is to be compiled once and not for each network.
+
+// ---- tandem/graph/graph.hpp
+
+/// @file
+/// Graph: a network as a plain constexpr value, nodes in topological order with their edges.
+///
+/// Everything that decides (cuts, buckets, schedules, memory, costs) reads this value. C arrays,
+/// and no strings: constant evaluation of a network of 200 nodes stays far below the compilers'
+/// limits.
 
 // ---- tandem/graph/spread/spread.hpp
 
@@ -19300,313 +19851,6 @@ TANDEM_COLD OpPointer<Backend> make_op(OpSetup const& setup, typename Backend::D
 /// @file
 /// Leaves: the layer types of a network in the order of their nodes, and Leaf, the I-th of them.
 
-// ---- tandem/graph/network.hpp
-
-/// @file
-/// The words of a network type: Sequential, Concat, Multiply, Residual, Join, Repeat, Frozen, Let,
-/// Use, and Network, which adds the input.
-///
-/// These types are empty. `struct Net : Network<Image<3, 32, 32>, Sequential<…>> {};` gives a
-/// network a short name of its own, which keeps symbols and compiler messages short; do the same
-/// for blocks.
-
-namespace tandem {
-
-namespace detail {
-struct Composite {};  // base of everything below that is built from parts
-}  // namespace detail
-
-/// A layer, or parts put together by Sequential, Concat, Residual or Frozen.
-template <class P>
-concept NetworkPart = Layer<P> || std::derived_from<P, detail::Composite>;
-
-namespace detail {
-
-// Concepts, because the second is not looked at where the first fails: a fold has its limits.
-template <class... Parts>
-concept FewParts = sizeof...(Parts) <= 256;
-template <class... Parts>
-concept AllParts = (NetworkPart<Parts> && ...);
-template <class... Parts>
-concept TooManyOrAllParts = !FewParts<Parts...> || AllParts<Parts...>;
-template <class... Parts>
-inline constexpr bool too_many_or_all_parts = TooManyOrAllParts<Parts...>;  // said in one line
-
-// The sentences stand in types of their own: a composite at fault remains a part, so that what
-// holds it does not complain too.
-template <class... Parts>
-struct SequentialIsSound {
-  static constexpr bool value = true;
-  static_assert(FewParts<Parts...>,
-                "Sequential<Parts...>: at most 256 parts; nest a Sequential for more");
-  static_assert(too_many_or_all_parts<Parts...>,
-                "Sequential<Parts...>: every part must be a layer (a type with `name` and "
-                "`output(Shape)`), or Sequential, Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct ConcatIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Concat<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class... Branches>
-struct MultiplyIsSound {
-  static constexpr bool value = true;
-  static_assert((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2,
-                "Multiply<Branches...>: give two or more branches, each a layer, or Sequential, "
-                "Concat, Residual or Frozen of such parts");
-};
-
-template <class Body, class Shortcut>
-struct ResidualIsSound {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkPart<Body> && NetworkPart<Shortcut>,
-      "Residual<Body, Shortcut>: both must be a layer, or Sequential, Concat, Residual or "
-      "Frozen of such parts");
-};
-
-template <int Count, class Part>
-struct RepeatIsSound {
-  static constexpr bool value = true;
-  static_assert(Count >= 1 && NetworkPart<Part>,
-                "Repeat<Count, Part>: give a positive number, and a layer, or Sequential, Concat, "
-                "Residual, Repeat or Frozen of layers");
-};
-
-template <class Body>
-struct FrozenIsSound {
-  static constexpr bool value = true;
-  static_assert(NetworkPart<Body>,
-                "Frozen<Body>: Body must be a layer, or Sequential, Concat or Residual of layers");
-};
-
-}  // namespace detail
-
-/// The parts one after another. Parameters of part i are named "i.…".
-/// The primary template is the error path.
-template <class... Parts>
-struct Sequential : detail::Composite {
-  static_assert(detail::SequentialIsSound<Parts...>::value);
-};
-
-template <class... Parts>
-  requires detail::FewParts<Parts...> && detail::AllParts<Parts...>
-struct Sequential<Parts...> : detail::Composite {
-};
-
-/// The branches on one input, their outputs joined along the channels: Inception's block.
-/// Every branch must give the same height and width. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Concat : detail::Composite {
-  static_assert(detail::ConcatIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Concat<Branches...> : detail::Composite {};
-
-/// The branches on one input, their outputs multiplied element by element: a gate, as in
-/// Multiply<Linear<8>, Sequential<Linear<8>, Sigmoid>>; the empty Sequential is the input itself.
-/// Every branch must give the same shape. Parameters of branch i are named "i.…".
-template <class... Branches>
-struct Multiply : detail::Composite {
-  static_assert(detail::MultiplyIsSound<Branches...>::value);
-};
-
-template <class... Branches>
-  requires(detail::AllParts<Branches...> && sizeof...(Branches) >= 2)
-struct Multiply<Branches...> : detail::Composite {};
-
-/// Body(x) + Shortcut(x); the empty Sequential is the identity. Named "body.…" and "shortcut.…".
-template <class Body, class Shortcut = Sequential<>>
-struct Residual : detail::Composite {
-  static_assert(detail::ResidualIsSound<Body, Shortcut>::value);
-};
-
-template <class Body, class Shortcut>
-  requires(NetworkPart<Body>&& NetworkPart<Shortcut>)
-struct Residual<Body, Shortcut> : detail::Composite {};
-
-/// How a Join joins: `name`, and `output(std::span<Shape const>)` of the branches' outputs, which
-/// is no shape where it cannot join these. A rule without parameters; its ops are Op<Rule,
-/// Backend>. See ElementJoin and ops/host/own_join.hpp for a program's own.
-template <class R>
-concept JoinRule = requires(std::span<Shape const> in) {
-  { R::name } -> std::convertible_to<std::string_view>;
-  { R::output(in) } -> std::same_as<Shape>;
-};
-
-namespace detail {
-
-template <class Branch>
-inline constexpr Shape shape_of_branch{};  // of no branch: what an output() is asked with
-
-}  // namespace detail
-
-/// A layer of several inputs: a Layer whose `output(Shape, ...)`, and `parameters`, `macs`, `kept`
-/// and `fault`, where it has them, take the shapes of all Branches. Its output has the time of the
-/// first.
-template <class L, class... Branches>
-concept JoinLayer = sizeof...(Branches) >= 2 && requires {
-  { L::name } -> std::convertible_to<std::string_view>;
-  { L::output(detail::shape_of_branch<Branches>...) } -> std::same_as<Shape>;
-};
-
-namespace detail {
-
-template <class Rule, class... Branches>
-concept JoinsBranches = JoinRule<Rule> || JoinLayer<Rule, Branches...>;
-
-template <class Rule, class... Branches>
-struct JoinIsSound {
-  static constexpr bool value = true;
-  static_assert(JoinsBranches<Rule, Branches...>,
-                "Join<Rule, Branches...>: Rule must be a type with `name` and "
-                "`output(std::span<Shape const>)`, derive it from ElementJoin; or a layer with "
-                "`output(Shape, ...)` of as many shapes as there are branches");
-  static_assert(
-      !JoinsBranches<Rule, Branches...> ||
-          ((NetworkPart<Branches> && ...) && sizeof...(Branches) >= 2),
-      "Join<Rule, Branches...>: give two or more branches, each a layer, or Sequential, "
-      "Concat, Residual or Frozen of such parts; the empty Sequential passes the input on");
-};
-
-}  // namespace detail
-
-/// The branches on one input, their outputs joined by Rule, or read by a layer of several inputs;
-/// the empty Sequential is the identity. Parameters of branch i are named "i.…", those of the layer
-/// as ever.
-/// The primary template is the error path.
-template <class Rule, class... Branches>
-struct Join : detail::Composite {
-  static_assert(detail::JoinIsSound<Rule, Branches...>::value);
-};
-
-template <class Rule, class... Branches>
-  requires(detail::JoinsBranches<Rule, Branches...>&& detail::AllParts<Branches...> &&
-           sizeof...(Branches) >= 2)
-struct Join<Rule, Branches...> : detail::Composite {};
-
-/// Count copies of Part one after another, each with parameters of its own, named "i.…". A part of
-/// the network's outermost Sequential, each copy is a top-level part of its own, as Split counts
-/// them.
-///
-/// Cost: the compiler looks at Part once, whatever Count is, where it only needs its shapes.
-/// The primary template is the error path.
-template <int Count, class Part>
-struct Repeat : detail::Composite {
-  static_assert(detail::RepeatIsSound<Count, Part>::value);
-};
-
-template <int Count, class Part>
-  requires(Count >= 1 && NetworkPart<Part>)
-struct Repeat<Count, Part> : detail::Composite {};
-
-/// The network's input number Index, whatever stands before it: Input<1> of a network on
-/// Inputs<A, B>. Where two inputs meet, in a Concat or a Residual, they must be of one time, or
-/// have none any more (MeanOverTime).
-template <int Index>
-struct Input : detail::Composite {
-  static_assert(Index == 0 || Index == 1, "Input<Index>: a network has inputs 0 and 1");
-};
-
-/// Passes its input on, and gives it the name Tag, any type, by which Use reads it further on. A
-/// tag names one value of a network; one that nobody uses costs nothing.
-///
-///   struct Memory;  // declared, and no more
-///   Sequential<Tower, Let<Memory>, …, Concat<Sequential<>, Use<Memory>>, …>
-///
-/// Neither Let nor Use is a top-level part, as Split counts them. Where the network is cut between
-/// both, the value goes from stage to stage together with what these hand on anyway, and its
-/// gradient comes back likewise, each stage adding what its own readers give.
-template <class Tag>
-struct Let : detail::Composite {};
-
-/// The value that Let<Tag>, which stands before it, has named, whatever stands directly before it.
-template <class Tag>
-struct Use : detail::Composite {};
-
-/// Of a layer that takes it as an option: its weight is the first parameter of W, a layer type of
-/// its own (`struct Words : Embedding<V, C> {};`) that stands before it. Both have one initial
-/// value, one name, one entry in a checkpoint, and one gradient, the sum over all that hold it.
-template <class W>
-struct Shares {
-  using shares = W;
-};
-
-namespace detail {
-
-template <class Option>
-inline constexpr bool is_shares = requires {
-  typename Option::shares;
-};
-
-// A base with the `shares` of the first option that has one.
-template <class... Options>
-struct SharesOf {};
-template <class First, class... Others>
-struct SharesOf<First, Others...> : SharesOf<Others...> {};
-template <class First, class... Others>
-  requires is_shares<First>
-struct SharesOf<First, Others...> {
-  using shares = typename First::shares;
-};
-
-}  // namespace detail
-
-/// Body with parameters and statistics that training leaves as they are; a frozen batch norm
-/// normalises by its running statistics. No gradient of them is computed, stored or reduced.
-template <class Body>
-struct Frozen : detail::Composite {
-  static_assert(detail::FrozenIsSound<Body>::value);
-};
-
-template <class Body>
-  requires NetworkPart<Body>
-struct Frozen<Body> : detail::Composite {
-};
-
-/// What goes into a network: `static constexpr Shape shape`, of one sample.
-template <class I>
-concept NetworkInput = requires {
-  { I::shape } -> std::convertible_to<Shape>;
-};
-
-namespace detail {
-
-template <class Input, class Body>
-struct NetworkHasParts {
-  static constexpr bool value = true;
-  static_assert(
-      NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
-      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
-};
-
-}  // namespace detail
-
-/// A network: what goes in, such as Image<3, 32, 32>, and the parts it goes through.
-/// The primary template is the error path.
-template <class Input, class Body>
-struct Network {
-  using input = Vector<1>;
-  using body = Sequential<>;
-  static_assert(detail::NetworkHasParts<Input, Body>::value);
-};
-
-template <class Input, class Body>
-  requires(NetworkInput<Input>&& NetworkPart<Body>)
-struct Network<Input, Body> {
-  using input = Input;
-  using body = Body;
-};
-
-}  // namespace tandem
-
 namespace tandem {
 
 template <class... Types>
@@ -29165,216 +29409,10 @@ TANDEM_ONCE ThreadsCommunicator ThreadsRanks::communicator(int rank, int group) 
 
 #endif
 
-// ---- tandem/core/philox.hpp
-
-/// @file
-/// Philox4x32-10, a counter-based generator: the random numbers of a place, with no state to carry.
-///
-/// A number depends on its key and its counter only, never on which device draws it or in which
-/// order, so that dropout, augmentation and initial weights are the same under every strategy.
-/// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-
-namespace tandem {
-
-/// Four words drawn at once.
-struct Random4 {
-  std::uint32_t word[4];
-};
-
-/// What a random number is for; part of every key, so that no two uses share numbers.
-enum class RandomUse : std::uint32_t {
-  initial_weights = 1,
-  dropout,
-  order,
-  augmentation,
-  user,
-  generation,
-  sampling
-};
-
-/// The 128 bits at counter (@p low, @p high) of the stream with key (@p seed, @p use).
-TANDEM_HOST_DEVICE constexpr Random4 philox(std::uint64_t seed, RandomUse use, std::uint64_t low,
-                                            std::uint64_t high) {
-  std::uint32_t key0 = static_cast<std::uint32_t>(seed) ^ (static_cast<std::uint32_t>(use) << 24);
-  auto key1 = static_cast<std::uint32_t>(seed >> 32);
-  Random4 r{{static_cast<std::uint32_t>(low), static_cast<std::uint32_t>(low >> 32),
-             static_cast<std::uint32_t>(high), static_cast<std::uint32_t>(high >> 32)}};
-  for (int round = 0; round < 10; ++round) {
-    std::uint64_t const a = 0xD2511F53ULL * r.word[0];
-    std::uint64_t const b = 0xCD9E8D57ULL * r.word[2];
-    r = Random4{
-        {static_cast<std::uint32_t>(b >> 32) ^ r.word[1] ^ key0, static_cast<std::uint32_t>(b),
-         static_cast<std::uint32_t>(a >> 32) ^ r.word[3] ^ key1, static_cast<std::uint32_t>(a)}};
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
-  }
-  return r;
-}
-
-/// Uniform in [0, 1), 24 bits.
-TANDEM_HOST_DEVICE constexpr float uniform(std::uint32_t word) {
-  return static_cast<float>(word >> 8) * (1.0F / 16777216.0F);
-}
-
-/// Uniform in {0, …, n - 1}; the bias is below n / 2^32.
-TANDEM_HOST_DEVICE constexpr std::uint32_t below(std::uint32_t word, std::uint32_t n) {
-  return static_cast<std::uint32_t>((static_cast<std::uint64_t>(word) * n) >> 32);
-}
-
-}  // namespace tandem
-
 // ---- tandem/data/augment.hpp
 
 /// @file
 /// augment(dataset, transforms...): a Dataset whose samples pass through transforms, in that order.
-
-// ---- tandem/data/dataset.hpp
-
-/// @file
-/// Dataset: what the trainer needs of data, as a concept; and Randomness, the source of
-/// augmentation.
-///
-/// A dataset is any type with size, shape, targets and read; it needs no base class. Samples are
-/// float, whatever precision the network has: a Loader converts them; those of a network of Tokens
-/// are std::int32_t.
-
-namespace tandem {
-
-/// The random numbers of one sample in one epoch: they depend on these three and nothing else, so
-/// that a sample is augmented alike on every device, under every strategy, and after a resume.
-struct Randomness {
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  std::int64_t sample = 0;
-
-  /// 128 bits; different for each @p which, one number for each transform of a chain.
-  /// @pre 0 <= epoch < 2^32
-  [[nodiscard]] constexpr Random4 draw(std::uint32_t which) const {
-    return philox(seed, RandomUse::augmentation, static_cast<std::uint64_t>(sample),
-                  (static_cast<std::uint64_t>(epoch) << 32) | which);
-  }
-};
-
-/// An element of a sample's target: std::int32_t for labels, float for regression.
-template <class T>
-concept DataTarget = std::same_as<T, std::int32_t> || std::same_as<T, float>;
-
-namespace detail {
-
-template <class D>
-struct ElementOf {
-  using type = float;
-};
-template <class D>
-  requires requires { typename D::Input; }
-struct ElementOf<D> {
-  using type = typename D::Input;
-};
-
-}  // namespace detail
-
-/// An element of a sample of D: `D::Input`, std::int32_t for indices; float where it has none.
-template <class D>
-using DataInput = typename detail::ElementOf<D>::type;
-
-/// Samples with random access.
-///
-/// read(index, x, y) writes sample `index` of [0, size()): shape().elements() numbers to x,
-/// targets() numbers to y (one for a label). It is the plain sample, as evaluation wants it, and is
-/// called by several threads at once. size(), shape() and targets() never change.
-///
-/// Sequences of several lengths also have length(index), at most shape()[0]: x then has so many
-/// rows, and y, where targets() is shape()[0], as many numbers.
-template <class D>
-concept PlainDataset = DataTarget<typename D::Target> &&
-    (std::same_as<DataInput<D>, float> ||
-     std::same_as<DataInput<D>, std::int32_t>)&&requires(D const& data, std::int64_t index,
-                                                         std::span<DataInput<D>> x,
-                                                         std::span<typename D::Target> y) {
-  { data.size() } -> std::same_as<std::int64_t>;
-  { data.shape() } -> std::same_as<Shape>;
-  { data.targets() } -> std::same_as<int>;
-  data.read(index, x, y);
-};
-
-/// A Dataset that also has read(index, x, y, randomness): the sample as training wants it.
-template <class D>
-concept RandomDataset = PlainDataset<D> &&
-    requires(D const& data, std::int64_t index, std::span<DataInput<D>> x,
-             std::span<typename D::Target> y, Randomness const& randomness) {
-  data.read(index, x, y, randomness);
-};
-
-/// A Dataset of sequences of several lengths.
-template <class D>
-concept SequenceDataset = PlainDataset<D> && requires(D const& data, std::int64_t index) {
-  { data.length(index) } -> std::same_as<int>;
-};
-
-/// A Dataset of two inputs for a network on Inputs<A, B>: sequences of tokens both, each of its own
-/// length. Its shape(), length() and x are those of the first; there are second_shape(),
-/// second_length(index), and read(index, x, second, y) in place of the shorter one. Where targets()
-/// is second_shape()[0], each row of the second has one: what is to be said in answer to the first.
-template <class D>
-concept PairDataset = DataTarget<typename D::Target> && std::same_as<DataInput<D>, std::int32_t> &&
-    requires(D const& data, std::int64_t index, std::span<std::int32_t> x,
-             std::span<typename D::Target> y) {
-  { data.size() } -> std::same_as<std::int64_t>;
-  { data.shape() } -> std::same_as<Shape>;
-  { data.second_shape() } -> std::same_as<Shape>;
-  { data.targets() } -> std::same_as<int>;
-  { data.length(index) } -> std::same_as<int>;
-  { data.second_length(index) } -> std::same_as<int>;
-  data.read(index, x, x, y);
-};
-
-/// What a Loader reads, and a Trainer takes.
-template <class D>
-concept Dataset = PlainDataset<D> || PairDataset<D>;
-
-/// A Dataset whose labels are in [0, classes()).
-template <class D>
-concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
-  { data.classes() } -> std::same_as<int>;
-};
-
-namespace detail {
-
-/// Draws of Randomness that a dataset's own transforms take, so that those around them take others.
-template <class D>
-constexpr std::uint32_t draws_of() {
-  if constexpr (requires { D::draws; }) {
-    return D::draws;
-  } else {
-    return 0;
-  }
-}
-
-}  // namespace detail
-
-/// Reads a sample for training: by the random form of read if @p data has it, else by the plain
-/// one.
-template <PlainDataset D>
-void read_sample(D const& data, std::int64_t index, std::span<DataInput<D>> x,
-                 std::span<typename D::Target> y, Randomness const& randomness) {
-  if constexpr (RandomDataset<D>) {
-    data.read(index, x, y, randomness);
-  } else {
-    data.read(index, x, y);
-  }
-}
-
-/// The number of classes of @p data, or 0 where it does not say.
-template <Dataset D>
-[[nodiscard]] int classes_of(D const& data) {
-  if constexpr (ClassifiedDataset<D>) {
-    return data.classes();
-  } else {
-    return 0;
-  }
-}
-
-}  // namespace tandem
 
 // ---- tandem/data/transform.hpp
 
@@ -29593,11 +29631,16 @@ namespace tandem {
 /// The primary template is the error path: something is no Dataset, or no Transform.
 template <class D, class... Ts>
 class Augmented {
-  static_assert(PlainDataset<std::remove_cvref_t<D>>,
-                "Augmented<D, Ts...>: D must be a Dataset, or a reference to one");
+  static_assert(detail::expect_dataset<std::remove_cvref_t<D>>());
+  static_assert(!PairDataset<std::remove_cvref_t<D>>,
+                "augment(data, ...): transforms are of one input, and data has two");
   static_assert((Transform<Ts> && ...),
                 "Augmented<D, Ts...>: every T must be a Transform, such as Normalize, PadTo, "
                 "RandomCrop or RandomFlip: output(Shape) and apply(x, in) or apply(x, in, bits)");
+
+ public:
+  using Refused = void;
+  explicit Augmented(auto const&...) {}
 };
 
 /// A dataset and the transforms of its samples; made by augment().
@@ -31600,9 +31643,7 @@ using LoadedInput = typename LoadedInputOf<D>::type;
 /// The primary template is the error path: D is no Dataset.
 template <class D, class Scalar = detail::LoadedInput<D>>
 class Loader {
-  static_assert(Dataset<D>,
-                "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
-                "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
+  static_assert(detail::expect_dataset<D>());
 };
 
 /// A BatchLoader of a dataset: D's samples, converted to Scalar.
@@ -33273,14 +33314,14 @@ struct DropoutIsSound {
 ///
 /// The mask depends on (seed, step, sample, layer, element) only and is drawn again in backward.
 /// Source: Srivastava et al., JMLR 15 (2014).
-/// The primary template is the error path. Its argument's name is what a compiler has to say of a
-/// number, as in Dropout<0.5>.
-template <class RateInPercent = Percent<50>>
+/// The primary template is the error path. Its argument's name is all of ours that compilers
+/// print for a number, as in Dropout<0.5>.
+template <class RateIsATypeSuchAsPercent50 = Percent<50>>
 struct Dropout {
   static constexpr std::string_view name = "Dropout";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::DropoutIsSound<RateInPercent>::value);
+  static_assert(detail::DropoutIsSound<RateIsATypeSuchAsPercent50>::value);
 };
 
 template <DropoutRate Rate>
@@ -33936,14 +33977,14 @@ struct Conv2dIsSound {
 ///         reach = (kernel - 1) dilation + 1.
 /// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
 /// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
-/// The primary template is the error path. Its pack's name is what a compiler has to say of a
-/// number among types, as in Conv2d<16, 3>.
-template <int Out, class... KernelAndOtherOptions>
+/// The primary template is the error path. Its pack's name is all of ours that compilers print for
+/// a number among types, as in Conv2d<16, 3>.
+template <int Out, class... OptionsAreTypesSuchAsKernel3>
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::Conv2dIsSound<Out, KernelAndOtherOptions...>::value);
+  static_assert(detail::Conv2dIsSound<Out, OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <int Out, class... Options>
@@ -34077,12 +34118,12 @@ struct ConvTranspose2dIsSound {
 /// Init:   uniform in ±1/sqrt((Out / Groups) kernel area), as PyTorch.
 /// Source: Zeiler, Krishnan, Taylor, Fergus, CVPR 2010
 /// The primary template is the error path.
-template <int Out, class... KernelAndOtherOptions>
+template <int Out, class... OptionsAreTypesSuchAsKernel3>
 struct ConvTranspose2d {
   static constexpr std::string_view name = "ConvTranspose2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::ConvTranspose2dIsSound<Out, KernelAndOtherOptions...>::value);
+  static_assert(detail::ConvTranspose2dIsSound<Out, OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <int Out, TransposedConvolutionOption... Options>
@@ -34714,12 +34755,12 @@ struct MaxPool2dIsSound {
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Padding never wins.
 /// Saves:  which cell won, one 32-bit integer an element of y.
 /// The primary template is the error path.
-template <class... KernelAndOtherOptions>
+template <class... OptionsAreTypesSuchAsKernel3>
 struct MaxPool2d {
   static constexpr std::string_view name = "MaxPool2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::MaxPool2dIsSound<KernelAndOtherOptions...>::value);
+  static_assert(detail::MaxPool2dIsSound<OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <class... Options>
@@ -34747,12 +34788,12 @@ struct AvgPool2dIsSound {
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Saves nothing.
 /// The primary template is the error path.
-template <class... KernelAndOtherOptions>
+template <class... OptionsAreTypesSuchAsKernel3>
 struct AvgPool2d {
   static constexpr std::string_view name = "AvgPool2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::AvgPool2dIsSound<KernelAndOtherOptions...>::value);
+  static_assert(detail::AvgPool2dIsSound<OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <class... Options>
@@ -64561,6 +64602,18 @@ template <class N>
 concept IsNetwork = requires {
   typename N::input;
   typename N::body;
+}
+&&!requires { typename N::Refused; };
+
+/// A network; or an empty class, as a network is after an error about its base, which may be one of
+/// the compiler's own.
+template <class N>
+concept MayBeNetwork = IsNetwork<N> ||
+    (requires { requires sizeof(N) > 0 && std::is_empty_v<N>; } && !Strategy<N> && !NetworkPart<N>);
+
+/// Never defined. Compilers say its sentence where they generate code, which no error precedes.
+struct NoNetwork {
+  [[gnu::error("Trainer<Net>, Predictor<Net>: Net has no base Network<Input, Body>")]] NoNetwork();
 };
 
 /// What each argument is comes as a bool, which compilers explain in one line, as they do not a
@@ -64607,6 +64660,7 @@ struct RefusedTrainer {
   void set_learning_rate(auto const&...) {}
 
  private:
+  NoNetwork no_network_;
   TrainingPosition position_;
 };
 
@@ -67300,7 +67354,7 @@ template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
           class MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer : public detail::RefusedTrainer {
-  static_assert(detail::TrainerArguments<detail::IsNetwork<Net>, Strategy<S>, Loss<LossType>,
+  static_assert(detail::TrainerArguments<detail::MayBeNetwork<Net>, Strategy<S>, Loss<LossType>,
                                          Metric<MetricType>>::value);
 
  public:
@@ -67365,8 +67419,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   /// @throws StoppedBySignal  one came, where TrainerOptions::checkpoints has on_signals; all is
   ///                          saved, and the next train() of this epoch goes on behind this step
-  template <Dataset D>
+  template <class D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
+    static_assert(detail::expect_dataset<D>());
     return train_watched(data, epoch, progress, nullptr);
   }
 
@@ -67379,9 +67434,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// A watcher may save(), evaluate(), predict() and set_learning_rate(), but not train; of several
   /// processes each calls its own, and all must do the same. The next step is not prepared before
   /// they have returned, which costs a GPU what it would have done meanwhile.
-  template <Dataset D, StepWatcher... Watchers>
+  template <class D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress,
                     Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    static_assert(detail::expect_dataset<D>());
     auto const all = [&](StepReport const& report) {
       bool stops = false;
       ((stops = detail::stops(watchers, report) || stops), ...);
@@ -67390,9 +67446,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
     typename Core::Watch const watch{all};
     return train_watched(data, epoch, progress, &watch);
   }
-  template <Dataset D, StepWatcher... Watchers>
+  template <class D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch,
                     Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    static_assert(detail::expect_dataset<D>());
     return train(data, epoch, Progress::none(), watchers...);
   }
 
@@ -67401,8 +67458,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
   ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
-  template <Dataset D>
+  template <class D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(detail::expect_dataset<D>());
     auto source = source_of(data);
     return this->evaluate_on(source, which);
   }
@@ -67414,8 +67472,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   ///
   /// Whole numbers, the same under every strategy and on every process.
   /// @throws ContractError  as evaluate(); or an output is a NaN
-  template <Dataset D>
+  template <class D>
   Confusion confusion(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(detail::expect_dataset<D>());
     constexpr bool labelled = is_classifier<LossType>;
     static_assert(labelled,
                   "confusion(data): the loss must be of one label a sample, as SoftmaxCrossEntropy "
@@ -67424,11 +67483,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
                   "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
                   "what you need from predict(data)");
     auto const call = this->one_call().begin("confusion()");
-    this->meet("confusion()", this->of_data(data.size(), which));
+    auto source = source_of(data);
+    this->meet("confusion()", this->of_data(source.size(), which));
     auto const other = this->stand_in(which);
     Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
     if constexpr (labelled) {
-      auto source = source_of(data);
       this->for_outputs(source, &Batches::check,
                         [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
                           add_samples<LossType>(matrix, this->group(), batch, outputs);
@@ -67442,8 +67501,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
   /// behind the end of a sequence. Of several processes each has all of them.
-  template <Dataset D>
+  template <class D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(detail::expect_dataset<D>());
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
@@ -67533,8 +67593,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   }
 
   /// @throws ContractError  the samples are not what the network takes, or its loss wants
-  template <Dataset D>
+  template <class D>
   static void check_dataset(D const& data) {
+    static_assert(detail::expect_dataset<D>());
     auto source = source_of(data);
     check_samples(static_cast<typename Core::Data&>(source).shapes(), Batches::facts.wanted,
                   output);
@@ -67573,7 +67634,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   // In place of a dataset that does not fit, so that one sentence is the only error.
   struct Refused {
     operator typename Core::Data &();
+    std::int64_t size();
   };
+  static Refused source_of(auto const&) { return {}; }
   template <Dataset D>
   static auto source_of(D const& data) {
     static_assert(TargetsFit<D, LossType>::value && InputsFit<ProgramType, D>::value);
@@ -67584,7 +67647,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
     }
   }
 
-  template <Dataset D>
+  template <class D>
   EpochResult train_watched(D const& data, Epoch epoch, Progress const& progress,
                             typename Core::Watch const* watch) {
     auto source = source_of(data);
@@ -68272,10 +68335,11 @@ struct PredictorOptions {
 /// The primary template is the error path.
 template <class Net, class Backend>
 class Predictor {
-  static_assert(detail::PredictorArguments<detail::IsNetwork<Net>>::value);
+  static_assert(detail::PredictorArguments<detail::MayBeNetwork<Net>>::value);
 
  public:
   explicit Predictor(auto const&... /*arguments*/) {}
+  explicit Predictor(PredictorOptions const&) {}
   std::vector<std::string> load(auto const&...) { return {}; }
   std::vector<std::string> load(std::string const&, WeightNames const&) { return {}; }
   void take(auto const&...) {}
@@ -68285,6 +68349,9 @@ class Predictor {
   void set_parameter(auto const&...) {}
   std::vector<NamedParameter<float>> parameters() const { return {}; }
   MemoryReport memory() const { return {}; }
+
+ private:
+  detail::NoNetwork no_network_;
 };
 
 template <class Net, class Backend>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-beside-error: RateInPercent
+// expect-beside-error: RateIsATypeSuchAsPercent50
+// expect-lines: 12
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

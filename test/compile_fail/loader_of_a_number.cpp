@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-error: Loader<D, Scalar>: D must be a Dataset
+// expect-error: a dataset has `using Target = std::int32_t;` or float, `std::int64_t size()
 #include <tandem/data/loader.hpp>
 #include <tandem/data/tensor_dataset.hpp>
 

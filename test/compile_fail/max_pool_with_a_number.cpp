@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// expect-beside-error: KernelAndOtherOptions
+// expect-beside-error: OptionsAreTypesSuchAsKernel3
+// expect-lines: 12
 #include <tandem/tandem.hpp>
 
 using namespace tandem;

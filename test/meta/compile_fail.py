@@ -7,9 +7,11 @@
 Each SOURCE must compile as it is. With TANDEM_COMPILE_FAIL defined it must not, and the first error must
 hold the text of its `// expect-error: ` line, so that no other error can pass for the expected one; where
 the line is `// expect-only-error: `, it must be the only one. Of a misuse that the compiler finds by itself, a number
-where a type stands, `// expect-beside-error: ` has what the first error or its notes must quote of the library.
+where a type stands, `// expect-beside-error: ` has what the first error or its notes must quote of the library; and
+`// expect-code-error: ` is of an error that comes where code is generated.
 
-No misuse may take more lines than LINES says: a sentence that has to be looked for is none.
+No misuse may take more lines than LINES says: a sentence that has to be looked for is none. `// expect-lines: N` allows
+N lines, with any compiler, to a source that is compiled by itself, as a user's is.
 With --misuse-only the first is left out: one compiler that shows it is enough. With --share the second is that of every
 N-th source, from the I-th on: several compilers take turns.
 
@@ -38,12 +40,15 @@ class Misuse:
     def __init__(self, path):
         self.path = pathlib.Path(path).resolve()
         text = self.path.read_text(encoding="utf-8")
-        found = re.search(r"^// expect-(only-|beside-)?error: (.*\S)", text, re.M)
+        found = re.search(r"^// expect-(only-|beside-|code-)?error: (.*\S)", text, re.M)
         if not found:
             sys.exit(f"{path}: no line `// expect-error: the sentence`")
         self.expected = found[2]
         self.alone = found[1] == "only-"
         self.beside = found[1] == "beside-"
+        self.mode = ["-c", "-o", os.devnull] if found[1] == "code-" else ["-fsyntax-only"]
+        lines = re.search(r"^// expect-lines: (\d+)$", text, re.M)
+        self.lines = lines and int(lines[1])
         self.includes = re.findall(r"^#include <.*>", text, re.M)
         first_condition = text.find("\n#if")
         self.stands_alone = "#include" in text[first_condition:] if first_condition >= 0 else False
@@ -77,8 +82,8 @@ class Compiler:
     def compile_misuse(self, misuse):
         """"" or what is wrong."""
         kind = "umbrella" if UMBRELLA in misuse.includes else "common"
-        flags = [] if misuse.stands_alone else self.headers.get(kind, [])
-        bad = self.compile("-fsyntax-only", *flags, "-DTANDEM_COMPILE_FAIL", misuse.path)
+        flags = [] if misuse.stands_alone or misuse.lines else self.headers.get(kind, [])
+        bad = self.compile(*misuse.mode, *flags, "-DTANDEM_COMPILE_FAIL", misuse.path)
         if bad.returncode == 0:
             return f"{misuse.path} compiles with TANDEM_COMPILE_FAIL"
         messages = bad.stderr.replace('\\"', '"')  # clang escapes the quotes in a sentence
@@ -91,7 +96,7 @@ class Compiler:
         if misuse.alone and len(errors) > 1:
             return f"{misuse.path}: there are {len(errors)} errors, not only: {misuse.expected}\n{bad.stderr}"
         lines, name = messages.count("\n"), pathlib.Path(self.command[0]).name
-        most = next((most for known, most in LINES.items() if re.match(rf"{re.escape(known)}(-[\d.]+)?$", name)), None)
+        most = misuse.lines or next((most for known, most in LINES.items() if re.match(rf"{re.escape(known)}(-[\d.]+)?$", name)), None)
         print(f"{misuse.path.stem}: {errors[0]} ({len(errors)} errors, {lines} lines)", flush=True)
         if most and lines > most:
             return f"{misuse.path}: {lines} lines, more than {most}:\n{bad.stderr}"

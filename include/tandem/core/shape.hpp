@@ -87,9 +87,15 @@ struct Tokens {
 };
 
 /// Two inputs of a network, tokens both, each with a time and lengths of its own. The parts begin
-/// with the first, and Input<1> stands for the second.
+/// with the first, and Input<1> stands for the second. The primary template is of no network.
 template <class A, class B>
 struct Inputs {
+  using second = B;
+};
+
+template <class A, class B>
+  requires(A::limit > 0 && B::limit > 0)
+struct Inputs<A, B> {
   static constexpr Shape shape = A::shape;
   static constexpr int limit = A::limit;
   using second = B;

@@ -23,11 +23,16 @@ namespace tandem {
 /// The primary template is the error path: something is no Dataset, or no Transform.
 template <class D, class... Ts>
 class Augmented {
-  static_assert(PlainDataset<std::remove_cvref_t<D>>,
-                "Augmented<D, Ts...>: D must be a Dataset, or a reference to one");
+  static_assert(detail::expect_dataset<std::remove_cvref_t<D>>());
+  static_assert(!PairDataset<std::remove_cvref_t<D>>,
+                "augment(data, ...): transforms are of one input, and data has two");
   static_assert((Transform<Ts> && ...),
                 "Augmented<D, Ts...>: every T must be a Transform, such as Normalize, PadTo, "
                 "RandomCrop or RandomFlip: output(Shape) and apply(x, in) or apply(x, in, bits)");
+
+ public:
+  using Refused = void;
+  explicit Augmented(auto const&...) {}
 };
 
 /// A dataset and the transforms of its samples; made by augment().

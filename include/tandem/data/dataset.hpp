@@ -118,6 +118,34 @@ concept ClassifiedDataset = Dataset<D> && requires(D const& data) {
 
 namespace detail {
 
+/// Called where a function or class begins that takes a Dataset: the sentence for what is none, of
+/// which compilers print the member that is not there.
+template <class D>
+constexpr bool expect_dataset() {
+  constexpr bool is_known = Dataset<D> || requires { typename D::Refused; };
+  constexpr bool are_two = requires(D const& data) { data.train().size() + data.test().size(); };
+  static_assert(is_known || !are_two,
+                "this has two datasets: give data.train() to train, and data.test() to evaluate");
+  constexpr bool is_whole = is_known || are_two;
+  constexpr bool has_target = is_whole || requires { requires DataTarget<typename D::Target>; };
+  constexpr bool has_size = is_whole || requires(D const& data) {
+    { data.size() } -> std::same_as<std::int64_t>;
+  };
+  constexpr bool has_shape = is_whole || requires(D const& data) {
+    { data.shape() } -> std::same_as<Shape>;
+  };
+  constexpr bool has_targets = is_whole || requires(D const& data) {
+    { data.targets() } -> std::same_as<int>;
+  };
+  constexpr bool has_read = is_whole || !has_target || !has_size || !has_shape || !has_targets;
+  static_assert(has_target && has_size && has_shape && has_targets && has_read,
+                "a dataset has `using Target = std::int32_t;` or float, `std::int64_t size() "
+                "const`, `Shape shape() const`, `int targets() const` and `void read(std::int64_t "
+                "index, std::span<float> x, std::span<Target> y) const`; of tokens, or two inputs, "
+                "see Dataset in tandem/data/dataset.hpp");
+  return true;
+}
+
 /// Draws of Randomness that a dataset's own transforms take, so that those around them take others.
 template <class D>
 constexpr std::uint32_t draws_of() {

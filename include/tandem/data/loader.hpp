@@ -330,9 +330,7 @@ using LoadedInput = typename LoadedInputOf<D>::type;
 /// The primary template is the error path: D is no Dataset.
 template <class D, class Scalar = detail::LoadedInput<D>>
 class Loader {
-  static_assert(Dataset<D>,
-                "Loader<D, Scalar>: D must be a Dataset: Target (std::int32_t or float), size() -> "
-                "std::int64_t, shape() -> Shape, targets() -> int, read(index, x, y), all const");
+  static_assert(detail::expect_dataset<D>());
 };
 
 /// A BatchLoader of a dataset: D's samples, converted to Scalar.

@@ -286,10 +286,12 @@ namespace detail {
 template <class Input, class Body>
 struct NetworkHasParts {
   static constexpr bool value = true;
-  static_assert(
-      NetworkInput<Input> && NetworkPart<Body>,
-      "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N> or Tokens<T, V>, and Body a "
-      "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
+  static constexpr bool is_input = NetworkInput<Input>;  // no term, which compilers would explain
+  static constexpr bool is_part = NetworkPart<Body>;
+  static_assert(is_input && is_part,
+                "Network<Input, Body>: Input must be Image<C, H, W>, Vector<N>, Tokens<T, V> or "
+                "Inputs of two Tokens (two inputs of numbers are one: Vector<N + M>), and Body a "
+                "layer, or Sequential, Concat, Residual, Repeat or Frozen of such parts");
 };
 
 }  // namespace detail
@@ -298,6 +300,7 @@ struct NetworkHasParts {
 /// The primary template is the error path.
 template <class Input, class Body>
 struct Network {
+  using Refused = void;
   using input = Vector<1>;
   using body = Sequential<>;
   static_assert(detail::NetworkHasParts<Input, Body>::value);

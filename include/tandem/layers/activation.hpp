@@ -56,14 +56,14 @@ struct DropoutIsSound {
 ///
 /// The mask depends on (seed, step, sample, layer, element) only and is drawn again in backward.
 /// Source: Srivastava et al., JMLR 15 (2014).
-/// The primary template is the error path. Its argument's name is what a compiler has to say of a
-/// number, as in Dropout<0.5>.
-template <class RateInPercent = Percent<50>>
+/// The primary template is the error path. Its argument's name is all of ours that compilers
+/// print for a number, as in Dropout<0.5>.
+template <class RateIsATypeSuchAsPercent50 = Percent<50>>
 struct Dropout {
   static constexpr std::string_view name = "Dropout";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::DropoutIsSound<RateInPercent>::value);
+  static_assert(detail::DropoutIsSound<RateIsATypeSuchAsPercent50>::value);
 };
 
 template <DropoutRate Rate>

@@ -35,14 +35,14 @@ struct Conv2dIsSound {
 ///         reach = (kernel - 1) dilation + 1.
 /// Cost:   Out H' W' (In / Groups) kernel area multiply-accumulates a sample, each of three passes.
 /// Init:   uniform in ±1/sqrt(fan-in), as PyTorch.
-/// The primary template is the error path. Its pack's name is what a compiler has to say of a
-/// number among types, as in Conv2d<16, 3>.
-template <int Out, class... KernelAndOtherOptions>
+/// The primary template is the error path. Its pack's name is all of ours that compilers print for
+/// a number among types, as in Conv2d<16, 3>.
+template <int Out, class... OptionsAreTypesSuchAsKernel3>
 struct Conv2d {
   static constexpr std::string_view name = "Conv2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::Conv2dIsSound<Out, KernelAndOtherOptions...>::value);
+  static_assert(detail::Conv2dIsSound<Out, OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <int Out, class... Options>

@@ -59,12 +59,12 @@ struct ConvTranspose2dIsSound {
 /// Init:   uniform in ±1/sqrt((Out / Groups) kernel area), as PyTorch.
 /// Source: Zeiler, Krishnan, Taylor, Fergus, CVPR 2010
 /// The primary template is the error path.
-template <int Out, class... KernelAndOtherOptions>
+template <int Out, class... OptionsAreTypesSuchAsKernel3>
 struct ConvTranspose2d {
   static constexpr std::string_view name = "ConvTranspose2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::ConvTranspose2dIsSound<Out, KernelAndOtherOptions...>::value);
+  static_assert(detail::ConvTranspose2dIsSound<Out, OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <int Out, TransposedConvolutionOption... Options>

@@ -59,12 +59,12 @@ struct MaxPool2dIsSound {
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Padding never wins.
 /// Saves:  which cell won, one 32-bit integer an element of y.
 /// The primary template is the error path.
-template <class... KernelAndOtherOptions>
+template <class... OptionsAreTypesSuchAsKernel3>
 struct MaxPool2d {
   static constexpr std::string_view name = "MaxPool2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::MaxPool2dIsSound<KernelAndOtherOptions...>::value);
+  static_assert(detail::MaxPool2dIsSound<OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <class... Options>
@@ -92,12 +92,12 @@ struct AvgPool2dIsSound {
 ///
 /// Shapes: x (B, C, H, W); y (B, C, H', W') as Conv2d's. Saves nothing.
 /// The primary template is the error path.
-template <class... KernelAndOtherOptions>
+template <class... OptionsAreTypesSuchAsKernel3>
 struct AvgPool2d {
   static constexpr std::string_view name = "AvgPool2d";
   static constexpr Fault fault(Shape) { return Fault::reported; }
   static constexpr Shape output(Shape) { return {}; }
-  static_assert(detail::AvgPool2dIsSound<KernelAndOtherOptions...>::value);
+  static_assert(detail::AvgPool2dIsSound<OptionsAreTypesSuchAsKernel3...>::value);
 };
 
 template <class... Options>

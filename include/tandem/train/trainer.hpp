@@ -96,7 +96,7 @@ template <class Net, class S, class Backend, class LossType = DefaultLoss<Net>,
           class MetricType = DefaultMetric<LossType>,
           template <int> class Transport = DefaultTransport<Backend>::template type>
 class Trainer : public detail::RefusedTrainer {
-  static_assert(detail::TrainerArguments<detail::IsNetwork<Net>, Strategy<S>, Loss<LossType>,
+  static_assert(detail::TrainerArguments<detail::MayBeNetwork<Net>, Strategy<S>, Loss<LossType>,
                                          Metric<MetricType>>::value);
 
  public:
@@ -161,8 +161,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @throws ContractError  data does not fit the network, or its last batch the strategy
   /// @throws StoppedBySignal  one came, where TrainerOptions::checkpoints has on_signals; all is
   ///                          saved, and the next train() of this epoch goes on behind this step
-  template <Dataset D>
+  template <class D>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress = Progress::none()) {
+    static_assert(detail::expect_dataset<D>());
     return train_watched(data, epoch, progress, nullptr);
   }
 
@@ -175,9 +176,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// A watcher may save(), evaluate(), predict() and set_learning_rate(), but not train; of several
   /// processes each calls its own, and all must do the same. The next step is not prepared before
   /// they have returned, which costs a GPU what it would have done meanwhile.
-  template <Dataset D, StepWatcher... Watchers>
+  template <class D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch, Progress const& progress,
                     Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    static_assert(detail::expect_dataset<D>());
     auto const all = [&](StepReport const& report) {
       bool stops = false;
       ((stops = detail::stops(watchers, report) || stops), ...);
@@ -186,9 +188,10 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
     typename Core::Watch const watch{all};
     return train_watched(data, epoch, progress, &watch);
   }
-  template <Dataset D, StepWatcher... Watchers>
+  template <class D, StepWatcher... Watchers>
   EpochResult train(D const& data, Epoch epoch,
                     Watchers&&... watchers) requires(sizeof...(Watchers) > 0) {
+    static_assert(detail::expect_dataset<D>());
     return train(data, epoch, Progress::none(), watchers...);
   }
 
@@ -197,8 +200,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   /// @param which  of two models, where the strategy trains two; where TrainerOptions::average is
   ///               on, `average` evaluates the averages of the weights, `first` the weights
   /// @throws ContractError  data does not fit the network, or is empty
-  template <Dataset D>
+  template <class D>
   Evaluation evaluate(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(detail::expect_dataset<D>());
     auto source = source_of(data);
     return this->evaluate_on(source, which);
   }
@@ -210,8 +214,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   ///
   /// Whole numbers, the same under every strategy and on every process.
   /// @throws ContractError  as evaluate(); or an output is a NaN
-  template <Dataset D>
+  template <class D>
   Confusion confusion(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(detail::expect_dataset<D>());
     constexpr bool labelled = is_classifier<LossType>;
     static_assert(labelled,
                   "confusion(data): the loss must be of one label a sample, as SoftmaxCrossEntropy "
@@ -220,11 +225,11 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
                   "confusion(data): at most 4096 classes, of which a matrix takes 128 MiB; count "
                   "what you need from predict(data)");
     auto const call = this->one_call().begin("confusion()");
-    this->meet("confusion()", this->of_data(data.size(), which));
+    auto source = source_of(data);
+    this->meet("confusion()", this->of_data(source.size(), which));
     auto const other = this->stand_in(which);
     Confusion matrix{labelled ? static_cast<int>(output.elements()) : 1};
     if constexpr (labelled) {
-      auto source = source_of(data);
       this->for_outputs(source, &Batches::check,
                         [&](Batch<In, Target> const& batch, std::span<T const> outputs) {
                           add_samples<LossType>(matrix, this->group(), batch, outputs);
@@ -238,8 +243,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
 
   /// The network's outputs in evaluation mode. Shapes: data (N, input); returns (N, output), zeros
   /// behind the end of a sequence. Of several processes each has all of them.
-  template <Dataset D>
+  template <class D>
   std::vector<float> predict(D const& data, WhichModel which = WhichModel::average) {
+    static_assert(detail::expect_dataset<D>());
     static_assert(!is_of_criterion<LossType> || !Dataset<D>,
                   "predict(data): this network's output are losses, made with the targets; take "
                   "evaluate(data), or generate(trainer, prompt) for text");
@@ -329,8 +335,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   }
 
   /// @throws ContractError  the samples are not what the network takes, or its loss wants
-  template <Dataset D>
+  template <class D>
   static void check_dataset(D const& data) {
+    static_assert(detail::expect_dataset<D>());
     auto source = source_of(data);
     check_samples(static_cast<typename Core::Data&>(source).shapes(), Batches::facts.wanted,
                   output);
@@ -369,7 +376,9 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
   // In place of a dataset that does not fit, so that one sentence is the only error.
   struct Refused {
     operator typename Core::Data &();
+    std::int64_t size();
   };
+  static Refused source_of(auto const&) { return {}; }
   template <Dataset D>
   static auto source_of(D const& data) {
     static_assert(TargetsFit<D, LossType>::value && InputsFit<ProgramType, D>::value);
@@ -380,7 +389,7 @@ class Trainer<Net, S, Backend, LossType, MetricType, Transport>
     }
   }
 
-  template <Dataset D>
+  template <class D>
   EpochResult train_watched(D const& data, Epoch epoch, Progress const& progress,
                             typename Core::Watch const* watch) {
     auto source = source_of(data);

@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include <tandem/graph/network.hpp>
 #include <tandem/layers/loss.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/train/beam.hpp>
@@ -24,6 +26,18 @@ template <class N>
 concept IsNetwork = requires {
   typename N::input;
   typename N::body;
+}
+&&!requires { typename N::Refused; };
+
+/// A network; or an empty class, as a network is after an error about its base, which may be one of
+/// the compiler's own.
+template <class N>
+concept MayBeNetwork = IsNetwork<N> ||
+    (requires { requires sizeof(N) > 0 && std::is_empty_v<N>; } && !Strategy<N> && !NetworkPart<N>);
+
+/// Never defined. Compilers say its sentence where they generate code, which no error precedes.
+struct NoNetwork {
+  [[gnu::error("Trainer<Net>, Predictor<Net>: Net has no base Network<Input, Body>")]] NoNetwork();
 };
 
 /// What each argument is comes as a bool, which compilers explain in one line, as they do not a
@@ -70,6 +84,7 @@ struct RefusedTrainer {
   void set_learning_rate(auto const&...) {}
 
  private:
+  NoNetwork no_network_;
   TrainingPosition position_;
 };
 

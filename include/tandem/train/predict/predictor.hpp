@@ -120,10 +120,11 @@ struct PredictorOptions {
 /// The primary template is the error path.
 template <class Net, class Backend>
 class Predictor {
-  static_assert(detail::PredictorArguments<detail::IsNetwork<Net>>::value);
+  static_assert(detail::PredictorArguments<detail::MayBeNetwork<Net>>::value);
 
  public:
   explicit Predictor(auto const&... /*arguments*/) {}
+  explicit Predictor(PredictorOptions const&) {}
   std::vector<std::string> load(auto const&...) { return {}; }
   std::vector<std::string> load(std::string const&, WeightNames const&) { return {}; }
   void take(auto const&...) {}
@@ -133,6 +134,9 @@ class Predictor {
   void set_parameter(auto const&...) {}
   std::vector<NamedParameter<float>> parameters() const { return {}; }
   MemoryReport memory() const { return {}; }
+
+ private:
+  detail::NoNetwork no_network_;
 };
 
 template <class Net, class Backend>
