@@ -27,4 +27,5 @@ int main(int argc, char** argv) {
   trainer.check_dataset(others);
   std::fputs(trainer.confusion(others).table().c_str(), stdout);
   std::printf("%.4f %zu", trainer.evaluate(others).accuracy, trainer.predict(others).size());
+  return 0;
 }
