@@ -2,7 +2,7 @@
 #pragma once
 
 /// @file
-/// AnyStrategy: a Trainer is told at start which strategy it trains under.
+/// AnyStrategy: a Trainer is told at start which strategy it trains under; fits() asks of such one.
 
 #include <tandem/core/letters_aside.hpp>
 

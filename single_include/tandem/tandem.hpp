@@ -5692,6 +5692,16 @@ namespace detail {
   RULE(every, "Every<Count>: give a positive number of top-level layers")                          \
   RULE(split, "Split<Count>: give a positive number of top-level layers")                          \
   RULE(auto_parts, "Auto<Parts>: give a positive number of parts")                                 \
+  RULE(auto_tops,                                                                                  \
+       "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, or "     \
+       "write "                                                                                    \
+       "nested Sequentials out (ArgumentIs names both numbers)")                                   \
+  RULE(split_more,                                                                                 \
+       "Split<...>: the counts do not cover the network; add what is missing to the last, or one " \
+       "more Split (ArgumentIs names the sum and the network's layers)")                           \
+  RULE(split_less,                                                                                 \
+       "Split<...>: the counts exceed the network's top-level layers; take away from the last "    \
+       "(ArgumentIs names the sum and the network's layers)")                                      \
   RULE(time_chunks, "Chunks<K>: give a positive number of chunks of time")                         \
   RULE(single_options,                                                                             \
        "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, BucketBytes "  \
@@ -5711,6 +5721,9 @@ namespace detail {
   RULE(world_weights,                                                                              \
        "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write their "       \
        "number, DataParallel<N, Weighted<...>>")                                                   \
+  RULE(named_replicas,                                                                             \
+       "fits<Net, DataParallel<>, ...>, device_memory, describe and step_account: a replica's "    \
+       "share of the batch depends on how many there are; name their number, DataParallel<N>")     \
   RULE(schedule,                                                                                   \
        "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "             \
        "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera, DualPipe or "    \
@@ -6022,6 +6035,13 @@ namespace detail {
 /// Of a model that a type may ask for: so many of 2,047 microbatches each are as many as an int
 /// counts.
 inline constexpr int most_replicas = 1 << 20;
+
+template <class T>
+concept IsMicrobatches = requires {
+  T::microbatches;
+};
+template <class... Options>
+inline constexpr bool counts_microbatches = (IsMicrobatches<Options> || ...);
 
 }  // namespace detail
 
@@ -48101,6 +48121,7 @@ struct DeviceMemory {
     return parameters + versions + weights + gradients + optimizer_state + states + exchange +
            kept + recomputed + passing + activation_gradients;
   }
+  friend constexpr bool operator==(DeviceMemory const&, DeviceMemory const&) = default;
 };
 
 /// A stage of a device, for its memory.
@@ -48233,54 +48254,60 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
 
 namespace detail {
 
-/// Of device @p Device::device.
+/// What device @p own needs at most for steps of @p batch samples.
+/// @param own   a DeviceProgram, or the DeviceTables of one
+/// @param rows  of the program's actions
+/// @param task  what neither says
+template <class Device, class Rows>
+constexpr DeviceMemory device_memory(Device const& own, Rows const& rows, StageMapView const& map,
+                                     std::span<LocalStage const> stages, int batch,
+                                     MemoryTask task) {
+  Batching const& batching = own.batching;
+  for (int leaves = batching.leaves_of_copy(map.copies); leaves > 1; leaves /= 2) {
+    ++task.gradients;
+  }
+  int const held = held_gradients(rows, own.device, map, stages, batching.passes());
+  auto const count = static_cast<int>(stages.size());
+  Scratch<StageMemory> stage{count};
+  for (int s = 0; s < count; ++s) {
+    LocalStage const& local = stages[static_cast<std::size_t>(s)];
+    int const deferred = std::max(held, deferred_microbatches(rows, map, local.id));
+    stage[s] = {.first = local.first,
+                .last = local.last,
+                .live = own.places.rule.on()
+                            ? own.places.live()
+                            : whole_chunks(live_microbatches(rows, map, local.id), batching.chunks),
+                .deferred = whole_chunks(deferred, batching.chunks)};
+  }
+  task.batch = largest_microbatch(batch, batching);
+  task.samples = task.batch * batching.microbatches;
+  task.elements = own.parameter_elements;
+  task.read = own.weight_elements;
+  task.trained = own.layout.trained;
+  task.dense = own.gradient_elements;
+  task.microbatches = batching.passes();
+  task.chunks = batching.chunks;
+  task.replicas = own.gradient_replicas(1);
+  task.state_shares = own.state_shares;
+  task.places = own.places.count();
+  task.reproducible = batching.reproducible;
+  task.stage = stage.data();
+  task.stages = count;
+  return tandem::device_memory(own.graph, task);
+}
+
+/// What the compiler knows of device @p Device::device.
 template <class Device, class Precision>
 constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   using Whole = typename Device::Program;
-  constexpr Batching const& batching = Whole::batching;
-  int buffers = 1;
-  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
-    ++buffers;
-  }
-  constexpr int held = held_gradients(Whole::table, Device::device, Whole::map,
-                                      Device::stages.stage, batching.passes());
-  StageMemory stage[Device::stages.count] = {};
-  for (int s = 0; s < Device::stages.count; ++s) {
-    LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {.first = own.first,
-                .last = own.last,
-                .live = Device::places.rule.on()
-                            ? Device::places.live()
-                            : whole_chunks(live_microbatches(Whole::table, Whole::map, own.id),
-                                           batching.chunks),
-                .deferred = whole_chunks(
-                    std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id)),
-                    batching.chunks)};
-  }
-  return tandem::device_memory(
-      Device::graph,
-      {.batch = largest_microbatch(batch, batching),
-       .samples = std::int64_t{largest_microbatch(batch, batching)} * batching.microbatches,
-       .master_bytes = sizeof(typename Precision::Master),
-       .scalar_bytes = sizeof(typename Precision::Scalar),
-       .elements = Device::parameter_elements,
-       .read = Device::weight_elements,
-       .trained = Device::layout.trained,
-       .dense = Device::gradient_elements,
-       .microbatches = batching.passes(),
-       .chunks = batching.chunks,
-       .replicas = Device::gradient_replicas(1),
-       .states = states,
-       .state_shares = Device::state_shares,
-       .gradients = buffers,
-       .places = Device::places.count(),
-       .undoes = Whole::post_validated,
-       .branches = branches,
-       .reproducible = batching.reproducible,
-       .averaging = Whole::averaging,
-       .stage = stage,
-       .stages = Device::stages.count,
-       .segment = Device::segments.of});
+  return device_memory(Device{}, Whole::table, Whole::map, Device::stages.stage, batch,
+                       {.master_bytes = sizeof(typename Precision::Master),
+                        .scalar_bytes = sizeof(typename Precision::Scalar),
+                        .states = states,
+                        .undoes = Whole::post_validated,
+                        .branches = branches,
+                        .averaging = Whole::averaging,
+                        .segment = Device::segments.of});
 }
 
 }  // namespace detail
@@ -48618,15 +48645,12 @@ struct DataParallelIsSound {
                                     batching.wire != WireFormat::exact>::value);
 };
 
-template <class... Options>
-inline constexpr bool names_microbatches = (requires { Options::microbatches; } || ...);
-
 /// Of DataParallel<by_world, Options...> on one device.
 template <class... Options>
 constexpr int microbatches_of_world() {
   Batching const named = gather_batching<1, Options...>();
-  return !names_microbatches<Options...> && named.all_leaves > 0 ? named.all_leaves
-                                                                 : named.microbatches;
+  return !counts_microbatches<Options...> && named.all_leaves > 0 ? named.all_leaves
+                                                                  : named.microbatches;
 }
 
 /// The sentences for options that no number of devices can have.
@@ -48710,7 +48734,7 @@ struct DataParallel<by_world, Options...>
   static constexpr Batching batching = detail::WorldOptionsAreSound<Options...>::checked();
   /// Of all replicas; 0: each has those of `batching`.
   static constexpr int all_microbatches =
-      detail::names_microbatches<Options...> ? 0 : batching.all_leaves;
+      detail::counts_microbatches<Options...> ? 0 : batching.all_leaves;
 };
 
 }  // namespace tandem
@@ -49641,18 +49665,7 @@ struct Split {
   static_assert(detail::ArgumentIs<detail::Argument::split, (Count >= 1), Count>::value);
 };
 
-namespace detail {
-
-// What a network must be for the parts: both numbers are printed.
-template <class Net, int Parts, int TopLevelLayers>
-struct AutoFits {
-  static constexpr bool value = true;
-  static_assert(Parts <= TopLevelLayers,
-                "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, "
-                "or write nested Sequentials out (AutoFits names both numbers)");
-};
-
-}  // namespace detail
+namespace detail {}  // namespace detail
 
 /// The network's top-level layers in Parts runs, cut by the compiler so that the costliest run is
 /// as cheap as it can be. Costs are static: see balance.hpp.
@@ -49662,8 +49675,10 @@ struct Auto {
 
   template <class Net>
   static constexpr auto partition() {
-    static_assert(detail::AutoFits<Net, parts, graph<Net>.tops>::value);
-    if constexpr (parts <= graph<Net>.tops) {
+    constexpr int tops = graph<Net>.tops;
+    static_assert(
+        detail::ArgumentIs<detail::Argument::auto_tops, (parts <= tops), parts, tops>::value);
+    if constexpr (parts <= tops) {
       return cut_tops(graph<Net>, balanced_tops<parts>(graph<Net>).of, parts);
     } else {
       return Partition<graph<Net>.nodes>{.parts = parts};
@@ -49725,10 +49740,6 @@ concept CutsTops = requires {
   { T::parts } -> std::convertible_to<int>;
 };
 template <class T>
-concept IsMicrobatches = requires {
-  T::microbatches;
-};
-template <class T>
 concept IsSlices = requires {
   T::slices;
 };
@@ -49752,18 +49763,6 @@ constexpr CheckpointRule checkpoint_of() {
   return rule;
 }
 
-// What a network must be for the counts: both are printed.
-template <class Net, int Counted, int TopLevelLayers>
-struct SplitsCover {
-  static constexpr bool value = true;
-  static_assert(Counted >= TopLevelLayers,
-                "Split<...>: the counts do not cover the network; add what is missing to the last, "
-                "or one more Split (SplitsCover names the sum and the network's layers)");
-  static_assert(Counted <= TopLevelLayers,
-                "Split<...>: the counts exceed the network's top-level layers; take away from the "
-                "last (SplitsCover names the sum and the network's layers)");
-};
-
 // Given counts of top-level layers; empty until the first.
 template <int... Tops>
 struct TopSplits {
@@ -49772,7 +49771,10 @@ struct TopSplits {
 
   template <class Net>
   static constexpr auto partition() {
-    static_assert(SplitsCover<Net, (0 + ... + Tops), graph<Net>.tops>::value);
+    constexpr int sum = (0 + ... + Tops);
+    constexpr int all = graph<Net>.tops;
+    static_assert(ArgumentIs<Argument::split_more, (sum >= all), sum, all>::value);
+    static_assert(ArgumentIs<Argument::split_less, (sum <= all), sum, all>::value);
     return cut_tops(graph<Net>, tops, parts);
   }
 };
@@ -49842,9 +49844,6 @@ struct RestIsOptions<First, Rest...> {
   static constexpr bool value =
       ((ModelOption<Rest> || IsMicrobatches<Rest> || (IsSplit<First> && IsSplit<Rest>)) && ...);
 };
-
-template <class... Arguments>
-inline constexpr bool counts_microbatches = (IsMicrobatches<Arguments> || ...);
 
 template <class... Arguments>
 inline constexpr bool recomputes_placed = (IsPlacement<Arguments> || ...) &&
@@ -50242,17 +50241,6 @@ struct HybridIsSound {
   static_assert(ArgumentIs<Argument::hybrid_exact, !(Rounds && Reproducible)>::value);
 };
 
-/// If a DataParallel around others, or the one inside it, takes as many replicas as the program is
-/// started with, the other must be left out.
-template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
-struct ReplicasAreTold {
-  static constexpr bool value = true;
-  static constexpr bool one = !InnerIsWorlds && !(IsWorlds && HasInnerReplicas);
-  static_assert(ArgumentIs<Argument::hybrid_worlds, one>::value);
-  static_assert(
-      ArgumentIs<Argument::world_weights, (InnerIsWorlds || !(IsWorlds && IsWeighted))>::value);
-};
-
 /// What a strategy around a model says of its two models, if it has two.
 template <class Inner>
 struct KeepsTogether {};
@@ -50330,9 +50318,13 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                           any_replicas ? 0 : batching_for<1>.shards,
                                           batching_for<1>.wire != WireFormat::exact,
                                           batching_for<1>.reproducible>::checked(batching_for<1>));
-  static_assert(detail::ReplicasAreTold<any_replicas, detail::takes_any_replicas<Inner>,
-                                        (Inner::template batching_for<1>.replicas > 1),
-                                        (batching_for<1>.shards > 0)>::value);
+  static constexpr bool inner_is_open = detail::takes_any_replicas<Inner>;
+  static constexpr bool is_one = !any_replicas || Inner::template batching_for<1>.replicas == 1;
+  static constexpr bool weighs = any_replicas && batching_for<1>.shards > 0;
+  static_assert(
+      detail::ArgumentIs<detail::Argument::hybrid_worlds, (!inner_is_open && is_one)>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::world_weights, (inner_is_open || !weighs)>::value);
   static_assert(
       detail::ArgumentIs<detail::Argument::hybrid_leaves, !(detail::keeps_two_models<Inner> &&
                                                             batching_for<1>.reproducible)>::value);
@@ -52354,20 +52346,6 @@ constexpr int counted_states() {
 
 }  // namespace detail
 
-namespace detail {
-
-/// What is asked of a strategy wants the number of its replicas.
-template <class S>
-struct ReplicasAreNamed {
-  static constexpr bool value = true;
-  static_assert(!takes_any_replicas<S>,
-                "fits<Net, DataParallel<>, ...>, device_memory, describe and step_account: a "
-                "replica's share of the batch depends on how many there are; name their number, "
-                "DataParallel<N>");
-};
-
-}  // namespace detail
-
 /// What device @p device of a replica needs at most for steps of a global batch of @p batch
 /// samples; see DeviceMemory for what is not counted.
 /// @param branches  CudaOptions::branches; scratch memory, of which each stream has its own, is not
@@ -52377,7 +52355,8 @@ template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr DeviceMemory device_memory(int batch, int device,
                                      WeightAverages averages = WeightAverages::none,
                                      int branches = 1) {
-  static_assert(detail::ReplicasAreNamed<S>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::named_replicas, !detail::takes_any_replicas<S>>::value);
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -52399,7 +52378,8 @@ constexpr DeviceMemory device_memory(int batch, int device,
 template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none,
                     int branches = 1) {
-  static_assert(detail::ReplicasAreNamed<S>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::named_replicas, !detail::takes_any_replicas<S>>::value);
   for (int device = 0; device < S::devices; ++device) {
     if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages, branches).total() >
         bytes) {

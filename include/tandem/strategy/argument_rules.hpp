@@ -24,6 +24,16 @@ namespace detail {
   RULE(every, "Every<Count>: give a positive number of top-level layers")                          \
   RULE(split, "Split<Count>: give a positive number of top-level layers")                          \
   RULE(auto_parts, "Auto<Parts>: give a positive number of parts")                                 \
+  RULE(auto_tops,                                                                                  \
+       "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, or "     \
+       "write "                                                                                    \
+       "nested Sequentials out (ArgumentIs names both numbers)")                                   \
+  RULE(split_more,                                                                                 \
+       "Split<...>: the counts do not cover the network; add what is missing to the last, or one " \
+       "more Split (ArgumentIs names the sum and the network's layers)")                           \
+  RULE(split_less,                                                                                 \
+       "Split<...>: the counts exceed the network's top-level layers; take away from the last "    \
+       "(ArgumentIs names the sum and the network's layers)")                                      \
   RULE(time_chunks, "Chunks<K>: give a positive number of chunks of time")                         \
   RULE(single_options,                                                                             \
        "SingleDevice<Options...>: options are Microbatches, Weighted, Reproducible, BucketBytes "  \
@@ -43,6 +53,9 @@ namespace detail {
   RULE(world_weights,                                                                              \
        "DataParallel<by_world, Weighted<...>>: weights are of so many devices; write their "       \
        "number, DataParallel<N, Weighted<...>>")                                                   \
+  RULE(named_replicas,                                                                             \
+       "fits<Net, DataParallel<>, ...>, device_memory, describe and step_account: a replica's "    \
+       "share of the batch depends on how many there are; name their number, DataParallel<N>")     \
   RULE(schedule,                                                                                   \
        "Pipeline<Schedule, Count, ...>: Schedule is GPipe, OneFOneB, Interleaved<v>, "             \
        "ZeroBubbleH1, ZeroBubbleH2, ZeroBubbleV, VHalf, VMin, DualPipeV, Chimera, DualPipe or "    \

@@ -16,6 +16,7 @@
 
 #include <tandem/core/contract.hpp>
 #include <tandem/core/precision.hpp>
+#include <tandem/strategy/argument_rules.hpp>
 #include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/program.hpp>
 
@@ -43,20 +44,6 @@ constexpr int counted_states() {
 
 }  // namespace detail
 
-namespace detail {
-
-/// What is asked of a strategy wants the number of its replicas.
-template <class S>
-struct ReplicasAreNamed {
-  static constexpr bool value = true;
-  static_assert(!takes_any_replicas<S>,
-                "fits<Net, DataParallel<>, ...>, device_memory, describe and step_account: a "
-                "replica's share of the batch depends on how many there are; name their number, "
-                "DataParallel<N>");
-};
-
-}  // namespace detail
-
 /// What device @p device of a replica needs at most for steps of a global batch of @p batch
 /// samples; see DeviceMemory for what is not counted.
 /// @param branches  CudaOptions::branches; scratch memory, of which each stream has its own, is not
@@ -66,7 +53,8 @@ template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr DeviceMemory device_memory(int batch, int device,
                                      WeightAverages averages = WeightAverages::none,
                                      int branches = 1) {
-  static_assert(detail::ReplicasAreNamed<S>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::named_replicas, !detail::takes_any_replicas<S>>::value);
   expects(batch >= 1 && device >= 0 && device < S::devices,
           "device_memory(batch, device): give 1 sample or more, and a device of the replica");
   using P = Program<Net, S, static_cast<int>(sizeof(typename Precision::Master))>;
@@ -88,7 +76,8 @@ constexpr DeviceMemory device_memory(int batch, int device,
 template <class Net, Strategy S, class Optimizer, class Precision>
 constexpr bool fits(int batch, std::int64_t bytes, WeightAverages averages = WeightAverages::none,
                     int branches = 1) {
-  static_assert(detail::ReplicasAreNamed<S>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::named_replicas, !detail::takes_any_replicas<S>>::value);
   for (int device = 0; device < S::devices; ++device) {
     if (device_memory<Net, S, Optimizer, Precision>(batch, device, averages, branches).total() >
         bytes) {

@@ -2,14 +2,18 @@
 #pragma once
 
 /// @file
-/// AnyStrategy: a Trainer whose strategy is chosen at start.
+/// AnyStrategy: a Trainer whose strategy is chosen at start; device_memory() and fits() of such
+/// one.
 
 #include <memory>
 #include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <tandem/core/config.hpp>
+#include <tandem/engine/prepare/runtime_program.hpp>
+#include <tandem/strategy/fits.hpp>
 #include <tandem/strategy/read_strategy.hpp>
 #include <tandem/strategy/types/data_parallel.hpp>
 #include <tandem/strategy/value.hpp>
@@ -128,5 +132,41 @@ class Trainer<Net, AnyStrategy, Backend, LossType, MetricType, Transport>
  public:
   using detail::ChosenTrainerOf<Net, Backend, LossType, MetricType, Transport>::ChosenTrainerOf;
 };
+
+/// What each device of a replica needs at most for steps of a global batch of @p batch samples, as
+/// device_memory<Net, S, Optimizer, Precision>() says it of the strategy's type.
+///
+///   device_memory<Net, AdamW, Fp32>(read_strategy("Pipeline<GPipe, 4, Auto<2>>"), 64)[1].total()
+///
+/// @throws ContractError  batch < 1, the number of replicas is open, or the strategy and the
+///                        network do not go together
+template <class Net, class Optimizer, class Precision>
+std::vector<DeviceMemory> device_memory(StrategyValue const& strategy, int batch,
+                                        WeightAverages averages = WeightAverages::none,
+                                        int branches = 1) {
+  MemoryTask const sizes{.master_bytes = sizeof(typename Precision::Master),
+                         .scalar_bytes = sizeof(typename Precision::Scalar),
+                         .states = detail::counted_states<Optimizer>() + static_cast<int>(averages),
+                         .branches = branches};
+  RuntimeProgram const program{
+      graph<Net>, graph<Net>.tops, strategy, {}, sizeof(typename Precision::Master)};
+  std::vector<DeviceMemory> memory;
+  for (int d = 0; d < program.devices(); ++d) {
+    memory.push_back(program.memory(d, batch, sizes));
+  }
+  return memory;
+}
+
+/// Whether none of these devices needs more than @p bytes.
+template <class Net, class Optimizer, class Precision>
+bool fits(StrategyValue const& strategy, int batch, std::int64_t bytes,
+          WeightAverages averages = WeightAverages::none, int branches = 1) {
+  bool fit = true;
+  for (DeviceMemory const& device :
+       device_memory<Net, Optimizer, Precision>(strategy, batch, averages, branches)) {
+    fit = fit && device.total() <= bytes;
+  }
+  return fit;
+}
 
 }  // namespace tandem

@@ -32,7 +32,6 @@
 #include "processes.hpp"
 #include "samples.hpp"
 #include "tardy_transport.hpp"
-#include "value_memory.hpp"
 
 namespace tandem::fuzz {
 
@@ -335,15 +334,15 @@ Entry<MasterOf<Backend>> value_entry(std::string name, StrategyValue value, Stra
                 .slices = value.tensor,
                 .pieces = value.has_tiles() ? value.tensor : value.layer_slices(),
                 .chunks = value.batching.chunks,
-                .copies = copies_of(value),
+                .copies = tandem::detail::has_two_copies(value.schedule) ? 2 : 1,
                 .is_late = value.asynchrony().on(),
                 .bound = [named = std::move(named)](TrainerOptions const& options, int device) {
-                  return memory_of_value(graph<Net>, graph<Net>.tops, named,
-                                         {.master_bytes = sizeof(T),
-                                          .scalar_bytes = sizeof(typename Backend::Scalar),
-                                          .states = detail::counted_states_of(options.optimizer) +
-                                                    (options.average.on() ? 1 : 0)},
-                                         options.batch, device);
+                  RuntimeProgram const program{graph<Net>, graph<Net>.tops, named, {}, sizeof(T)};
+                  return program.memory(device, options.batch,
+                                        {.master_bytes = sizeof(T),
+                                         .scalar_bytes = sizeof(typename Backend::Scalar),
+                                         .states = detail::counted_states_of(options.optimizer) +
+                                                   (options.average.on() ? 1 : 0)});
                 }};
   made.make = [ranks, value = std::move(value)](TrainerOptions const& options,
                                                 int) -> std::unique_ptr<Contender<T>> {

@@ -282,9 +282,11 @@ TEST_CASE("what is wrong with a text, in a sentence") {
   }
   using detail::Argument;
   std::set<Argument> const only_of_types = {
-      Argument::order,          Argument::late_count,   Argument::runs,
-      Argument::runs_in_chunks, Argument::tiles_leaves, Argument::tensor_options,
-      Argument::hybrid_weights, Argument::hybrid_exact, Argument::hybrid_leaves};
+      Argument::auto_tops,      Argument::split_more,     Argument::split_less,
+      Argument::named_replicas, Argument::order,          Argument::late_count,
+      Argument::runs,           Argument::runs_in_chunks, Argument::tiles_leaves,
+      Argument::tensor_options, Argument::hybrid_weights, Argument::hybrid_exact,
+      Argument::hybrid_leaves};
   for (int a = 0; a < static_cast<int>(Argument::none); ++a) {
     auto const argument = static_cast<Argument>(a);
     std::string const sentence = sentence_of(argument);

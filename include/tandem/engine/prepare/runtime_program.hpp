@@ -18,6 +18,7 @@
 #include <tandem/schedule/table/action_table.hpp>
 #include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/cut/runtime_cut.hpp>
+#include <tandem/strategy/memory/device_memory.hpp>
 #include <tandem/strategy/value.hpp>
 
 namespace tandem {
@@ -51,6 +52,10 @@ class RuntimeProgram {
   [[nodiscard]] GroupFacts const& groups() const { return groups_; }
   [[nodiscard]] int devices() const { return static_cast<int>(devices_.size()); }
   TANDEM_ONCE [[nodiscard]] DeviceTables const& device(int d) const;
+  /// What device @p d of a replica needs at most for steps of a global batch of @p batch samples.
+  /// @param sizes  bytes of elements, arrays of state and branches; the program has the rest
+  /// @throws ContractError  batch < 1, or the number of replicas is open
+  TANDEM_ONCE [[nodiscard]] DeviceMemory memory(int d, int batch, MemoryTask sizes) const;
 
  private:
   // A device's graph, and what refers to it.
@@ -343,6 +348,16 @@ TANDEM_ONCE RuntimeProgram::RuntimeProgram(GraphView network, int tops, Strategy
 
 TANDEM_ONCE DeviceTables const& RuntimeProgram::device(int d) const {
   return devices_.at(static_cast<std::size_t>(d))->tables;
+}
+
+TANDEM_ONCE DeviceMemory RuntimeProgram::memory(int d, int batch, MemoryTask sizes) const {
+  expects(batch >= 1, "device_memory(strategy, batch): give 1 sample or more");
+  expects(!value_.any_replicas, detail::sentence_of(detail::Argument::named_replicas));
+  DeviceTables const& own = device(d);
+  sizes.undoes = own.post_validated;
+  sizes.averaging = own.averaging;
+  sizes.segment = own.segments;
+  return detail::device_memory(own, cut_.table, own.map, own.stages, batch, sizes);
 }
 
 TANDEM_ONCE void RuntimeProgram::find_ties() {

@@ -39,7 +39,8 @@ TANDEM_ONCE void follow_row(StepAccount& to, AccountDevice const& device,
 /// Of the first replica.
 template <class Whole>
 StepAccount step_account_of(AccountPrecision const& precision, AccountOptions const& options) {
-  static_assert(ReplicasAreNamed<typename Whole::Strategy>::value);
+  static_assert(
+      ArgumentIs<Argument::named_replicas, !takes_any_replicas<typename Whole::Strategy>>::value);
   expects(options.batch >= 1, "step_account({.batch = ...}): give 1 sample or more");
   expects(options.device >= 0 && options.device < Whole::devices,
           "step_account({.device = ...}): give a device of the replica, counted from 0");

@@ -169,6 +169,13 @@ namespace detail {
 /// counts.
 inline constexpr int most_replicas = 1 << 20;
 
+template <class T>
+concept IsMicrobatches = requires {
+  T::microbatches;
+};
+template <class... Options>
+inline constexpr bool counts_microbatches = (IsMicrobatches<Options> || ...);
+
 }  // namespace detail
 
 template <class Option>

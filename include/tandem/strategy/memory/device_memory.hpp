@@ -13,7 +13,9 @@
 /// and what layers of the user's own save; the start-up plan (MemoryReport) has all of it.
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <tandem/core/scratch.hpp>
 #include <tandem/graph/branches.hpp>
@@ -22,6 +24,7 @@
 #include <tandem/schedule/rules/averaging.hpp>
 #include <tandem/schedule/table/chunked.hpp>
 #include <tandem/schedule/table/live_microbatches.hpp>
+#include <tandem/schedule/table/stage_map_view.hpp>
 #include <tandem/strategy/batch/microbatch_sizes.hpp>
 #include <tandem/strategy/cut/checkpoint_rule.hpp>
 #include <tandem/strategy/cut/local_stage.hpp>
@@ -149,6 +152,7 @@ struct DeviceMemory {
     return parameters + versions + weights + gradients + optimizer_state + states + exchange +
            kept + recomputed + passing + activation_gradients;
   }
+  friend constexpr bool operator==(DeviceMemory const&, DeviceMemory const&) = default;
 };
 
 /// A stage of a device, for its memory.
@@ -281,54 +285,60 @@ constexpr DeviceMemory device_memory(GraphView graph, MemoryTask const& task) {
 
 namespace detail {
 
-/// Of device @p Device::device.
+/// What device @p own needs at most for steps of @p batch samples.
+/// @param own   a DeviceProgram, or the DeviceTables of one
+/// @param rows  of the program's actions
+/// @param task  what neither says
+template <class Device, class Rows>
+constexpr DeviceMemory device_memory(Device const& own, Rows const& rows, StageMapView const& map,
+                                     std::span<LocalStage const> stages, int batch,
+                                     MemoryTask task) {
+  Batching const& batching = own.batching;
+  for (int leaves = batching.leaves_of_copy(map.copies); leaves > 1; leaves /= 2) {
+    ++task.gradients;
+  }
+  int const held = held_gradients(rows, own.device, map, stages, batching.passes());
+  auto const count = static_cast<int>(stages.size());
+  Scratch<StageMemory> stage{count};
+  for (int s = 0; s < count; ++s) {
+    LocalStage const& local = stages[static_cast<std::size_t>(s)];
+    int const deferred = std::max(held, deferred_microbatches(rows, map, local.id));
+    stage[s] = {.first = local.first,
+                .last = local.last,
+                .live = own.places.rule.on()
+                            ? own.places.live()
+                            : whole_chunks(live_microbatches(rows, map, local.id), batching.chunks),
+                .deferred = whole_chunks(deferred, batching.chunks)};
+  }
+  task.batch = largest_microbatch(batch, batching);
+  task.samples = task.batch * batching.microbatches;
+  task.elements = own.parameter_elements;
+  task.read = own.weight_elements;
+  task.trained = own.layout.trained;
+  task.dense = own.gradient_elements;
+  task.microbatches = batching.passes();
+  task.chunks = batching.chunks;
+  task.replicas = own.gradient_replicas(1);
+  task.state_shares = own.state_shares;
+  task.places = own.places.count();
+  task.reproducible = batching.reproducible;
+  task.stage = stage.data();
+  task.stages = count;
+  return tandem::device_memory(own.graph, task);
+}
+
+/// What the compiler knows of device @p Device::device.
 template <class Device, class Precision>
 constexpr DeviceMemory device_memory(int batch, int states, int branches = 1) {
   using Whole = typename Device::Program;
-  constexpr Batching const& batching = Whole::batching;
-  int buffers = 1;
-  for (int leaves = batching.leaves_of_copy(Whole::map.copies); leaves > 1; leaves /= 2) {
-    ++buffers;
-  }
-  constexpr int held = held_gradients(Whole::table, Device::device, Whole::map,
-                                      Device::stages.stage, batching.passes());
-  StageMemory stage[Device::stages.count] = {};
-  for (int s = 0; s < Device::stages.count; ++s) {
-    LocalStage const& own = Device::stages.stage[s];
-    stage[s] = {.first = own.first,
-                .last = own.last,
-                .live = Device::places.rule.on()
-                            ? Device::places.live()
-                            : whole_chunks(live_microbatches(Whole::table, Whole::map, own.id),
-                                           batching.chunks),
-                .deferred = whole_chunks(
-                    std::max(held, deferred_microbatches(Whole::table, Whole::map, own.id)),
-                    batching.chunks)};
-  }
-  return tandem::device_memory(
-      Device::graph,
-      {.batch = largest_microbatch(batch, batching),
-       .samples = std::int64_t{largest_microbatch(batch, batching)} * batching.microbatches,
-       .master_bytes = sizeof(typename Precision::Master),
-       .scalar_bytes = sizeof(typename Precision::Scalar),
-       .elements = Device::parameter_elements,
-       .read = Device::weight_elements,
-       .trained = Device::layout.trained,
-       .dense = Device::gradient_elements,
-       .microbatches = batching.passes(),
-       .chunks = batching.chunks,
-       .replicas = Device::gradient_replicas(1),
-       .states = states,
-       .state_shares = Device::state_shares,
-       .gradients = buffers,
-       .places = Device::places.count(),
-       .undoes = Whole::post_validated,
-       .branches = branches,
-       .reproducible = batching.reproducible,
-       .averaging = Whole::averaging,
-       .stage = stage,
-       .stages = Device::stages.count,
-       .segment = Device::segments.of});
+  return device_memory(Device{}, Whole::table, Whole::map, Device::stages.stage, batch,
+                       {.master_bytes = sizeof(typename Precision::Master),
+                        .scalar_bytes = sizeof(typename Precision::Scalar),
+                        .states = states,
+                        .undoes = Whole::post_validated,
+                        .branches = branches,
+                        .averaging = Whole::averaging,
+                        .segment = Device::segments.of});
 }
 
 }  // namespace detail

@@ -80,15 +80,12 @@ struct DataParallelIsSound {
                                     batching.wire != WireFormat::exact>::value);
 };
 
-template <class... Options>
-inline constexpr bool names_microbatches = (requires { Options::microbatches; } || ...);
-
 /// Of DataParallel<by_world, Options...> on one device.
 template <class... Options>
 constexpr int microbatches_of_world() {
   Batching const named = gather_batching<1, Options...>();
-  return !names_microbatches<Options...> && named.all_leaves > 0 ? named.all_leaves
-                                                                 : named.microbatches;
+  return !counts_microbatches<Options...> && named.all_leaves > 0 ? named.all_leaves
+                                                                  : named.microbatches;
 }
 
 /// The sentences for options that no number of devices can have.
@@ -172,7 +169,7 @@ struct DataParallel<by_world, Options...>
   static constexpr Batching batching = detail::WorldOptionsAreSound<Options...>::checked();
   /// Of all replicas; 0: each has those of `batching`.
   static constexpr int all_microbatches =
-      detail::names_microbatches<Options...> ? 0 : batching.all_leaves;
+      detail::counts_microbatches<Options...> ? 0 : batching.all_leaves;
 };
 
 }  // namespace tandem

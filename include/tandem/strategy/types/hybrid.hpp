@@ -115,17 +115,6 @@ struct HybridIsSound {
   static_assert(ArgumentIs<Argument::hybrid_exact, !(Rounds && Reproducible)>::value);
 };
 
-/// If a DataParallel around others, or the one inside it, takes as many replicas as the program is
-/// started with, the other must be left out.
-template <bool IsWorlds, bool InnerIsWorlds, bool HasInnerReplicas, bool IsWeighted>
-struct ReplicasAreTold {
-  static constexpr bool value = true;
-  static constexpr bool one = !InnerIsWorlds && !(IsWorlds && HasInnerReplicas);
-  static_assert(ArgumentIs<Argument::hybrid_worlds, one>::value);
-  static_assert(
-      ArgumentIs<Argument::world_weights, (InnerIsWorlds || !(IsWorlds && IsWeighted))>::value);
-};
-
 /// What a strategy around a model says of its two models, if it has two.
 template <class Inner>
 struct KeepsTogether {};
@@ -203,9 +192,13 @@ struct Hybrid<DataParallel<N, Options...>, Inner> : detail::KeepsTogether<Inner>
                                           any_replicas ? 0 : batching_for<1>.shards,
                                           batching_for<1>.wire != WireFormat::exact,
                                           batching_for<1>.reproducible>::checked(batching_for<1>));
-  static_assert(detail::ReplicasAreTold<any_replicas, detail::takes_any_replicas<Inner>,
-                                        (Inner::template batching_for<1>.replicas > 1),
-                                        (batching_for<1>.shards > 0)>::value);
+  static constexpr bool inner_is_open = detail::takes_any_replicas<Inner>;
+  static constexpr bool is_one = !any_replicas || Inner::template batching_for<1>.replicas == 1;
+  static constexpr bool weighs = any_replicas && batching_for<1>.shards > 0;
+  static_assert(
+      detail::ArgumentIs<detail::Argument::hybrid_worlds, (!inner_is_open && is_one)>::value);
+  static_assert(
+      detail::ArgumentIs<detail::Argument::world_weights, (inner_is_open || !weighs)>::value);
   static_assert(
       detail::ArgumentIs<detail::Argument::hybrid_leaves, !(detail::keeps_two_models<Inner> &&
                                                             batching_for<1>.reproducible)>::value);

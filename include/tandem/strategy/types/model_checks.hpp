@@ -44,9 +44,6 @@ struct RestIsOptions<First, Rest...> {
 };
 
 template <class... Arguments>
-inline constexpr bool counts_microbatches = (IsMicrobatches<Arguments> || ...);
-
-template <class... Arguments>
 inline constexpr bool recomputes_placed = (IsPlacement<Arguments> || ...) &&
                                           (IsCheckpoint<Arguments> || ...);
 

@@ -24,18 +24,7 @@ struct Split {
   static_assert(detail::ArgumentIs<detail::Argument::split, (Count >= 1), Count>::value);
 };
 
-namespace detail {
-
-// What a network must be for the parts: both numbers are printed.
-template <class Net, int Parts, int TopLevelLayers>
-struct AutoFits {
-  static constexpr bool value = true;
-  static_assert(Parts <= TopLevelLayers,
-                "Auto<Parts>: the network has fewer top-level layers than Parts; give fewer parts, "
-                "or write nested Sequentials out (AutoFits names both numbers)");
-};
-
-}  // namespace detail
+namespace detail {}  // namespace detail
 
 /// The network's top-level layers in Parts runs, cut by the compiler so that the costliest run is
 /// as cheap as it can be. Costs are static: see balance.hpp.
@@ -45,8 +34,10 @@ struct Auto {
 
   template <class Net>
   static constexpr auto partition() {
-    static_assert(detail::AutoFits<Net, parts, graph<Net>.tops>::value);
-    if constexpr (parts <= graph<Net>.tops) {
+    constexpr int tops = graph<Net>.tops;
+    static_assert(
+        detail::ArgumentIs<detail::Argument::auto_tops, (parts <= tops), parts, tops>::value);
+    if constexpr (parts <= tops) {
       return cut_tops(graph<Net>, balanced_tops<parts>(graph<Net>).of, parts);
     } else {
       return Partition<graph<Net>.nodes>{.parts = parts};
@@ -108,10 +99,6 @@ concept CutsTops = requires {
   { T::parts } -> std::convertible_to<int>;
 };
 template <class T>
-concept IsMicrobatches = requires {
-  T::microbatches;
-};
-template <class T>
 concept IsSlices = requires {
   T::slices;
 };
@@ -135,18 +122,6 @@ constexpr CheckpointRule checkpoint_of() {
   return rule;
 }
 
-// What a network must be for the counts: both are printed.
-template <class Net, int Counted, int TopLevelLayers>
-struct SplitsCover {
-  static constexpr bool value = true;
-  static_assert(Counted >= TopLevelLayers,
-                "Split<...>: the counts do not cover the network; add what is missing to the last, "
-                "or one more Split (SplitsCover names the sum and the network's layers)");
-  static_assert(Counted <= TopLevelLayers,
-                "Split<...>: the counts exceed the network's top-level layers; take away from the "
-                "last (SplitsCover names the sum and the network's layers)");
-};
-
 // Given counts of top-level layers; empty until the first.
 template <int... Tops>
 struct TopSplits {
@@ -155,7 +130,10 @@ struct TopSplits {
 
   template <class Net>
   static constexpr auto partition() {
-    static_assert(SplitsCover<Net, (0 + ... + Tops), graph<Net>.tops>::value);
+    constexpr int sum = (0 + ... + Tops);
+    constexpr int all = graph<Net>.tops;
+    static_assert(ArgumentIs<Argument::split_more, (sum >= all), sum, all>::value);
+    static_assert(ArgumentIs<Argument::split_less, (sum <= all), sum, all>::value);
     return cut_tops(graph<Net>, tops, parts);
   }
 };
