@@ -18,6 +18,8 @@
 
 #include "../command_line.hpp"
 
+inline constexpr int most_depth = 65'536;
+
 struct ScheduleArguments {
   std::string help;  // not asked for
   std::string schedule;
@@ -31,6 +33,7 @@ struct ScheduleArguments {
   int steps = 0;
   int copies = 1;
   int depth = 1;
+  bool depth_is_given = false;
   int memory = 0;
   tandem::ActionCosts costs;
 };
@@ -106,9 +109,9 @@ inline void add_flags(CLI::App& app, ScheduleArguments& a) {
       "number)")
       ->transform(number(1, 65'536));
   add("--depth", "D", a.depth,
-      "messages of a link and direction that may be on their way (default 1); at 0 a send ends "
-      "together with its receive")
-      ->transform(number(0, 65'536));
+      "messages of a link and direction that may be on their way (default the fewest with which "
+      "the table can run, 1 or more); at 0 a send ends together with its receive")
+      ->transform(number(0, most_depth));
   add("--format", "FORMAT", a.format,
       "text: makespan, idle times, live microbatches, or chunks of them (default)\n"
       "csv: a line a rank, a cell a time slot, as torch.distributed.pipelining has it\n"
@@ -207,6 +210,7 @@ inline ScheduleArguments parse_schedule_arguments(std::vector<std::string> words
   add_flags(app, a);
   a.help = parse(app, std::move(words));
   if (a.help.empty()) {
+    a.depth_is_given = app.count("--depth") > 0;
     if (a.schedule == "search" && app.count("--chunks") == 0) {
       a.chunks = tandem::ScheduleTask{}.chunks;
     }

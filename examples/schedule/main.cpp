@@ -38,13 +38,13 @@ td::Verdict verify(td::CheckedTable const& table, td::Averaging const& averaging
                     arguments.time_chunks);
 }
 
-td::CheckedTable make_table(ScheduleArguments const& arguments) {
+// Of the file if there is one, which was read.
+td::CheckedTable table_at_depth(ScheduleArguments const& arguments, td::ReadTable const& read) {
   std::string const& file = arguments.check;
   std::string const& name = arguments.schedule;
   if (!file.empty()) {
     int const copies = name.empty() ? arguments.copies : td::make_map(name, 2).copies;
-    return td::check_table(td::read_table_csv(read_text(file), file), copies, arguments.depth, file,
-                           name);
+    return td::check_table(read, copies, arguments.depth, file, name);
   }
   int const ranks = arguments.stages;
   td::Averaging averaging;
@@ -73,7 +73,43 @@ td::CheckedTable make_table(ScheduleArguments const& arguments) {
   return table;
 }
 
+bool is_valid(ScheduleArguments const& arguments, td::ReadTable const& read) {
+  try {
+    table_at_depth(arguments, read);
+    return true;
+  } catch (std::runtime_error const&) {
+    return false;
+  }
+}
+
+// Without --depth, the table at the least depth at which it is valid, which is then --depth.
+td::CheckedTable make_table(ScheduleArguments& arguments) {
+  std::string const& file = arguments.check;
+  td::ReadTable const read =
+      file.empty() ? td::ReadTable{} : td::read_table_csv(read_text(file), file);
+  int fails = 1;
+  try {
+    return table_at_depth(arguments, read);
+  } catch (std::runtime_error const&) {
+    ScheduleArguments most = arguments;
+    most.depth = most_depth;
+    if (arguments.depth_is_given || !is_valid(most, read))
+      throw;
+    arguments.depth = most_depth;
+  }
+  while (arguments.depth - fails > 1) {
+    ScheduleArguments half = arguments;
+    half.depth = (arguments.depth + fails) / 2;
+    (is_valid(half, read) ? arguments.depth : fails) = half.depth;
+  }
+  return table_at_depth(arguments, read);
+}
+
 std::string type_of(td::CheckedTable const& table) {
+  if (table.descends)
+    throw std::runtime_error{
+        "--format type takes backward passes in ascending order of microbatches only, as Pipeline "
+        "does; take --format csv"};
   std::optional<td::StageLayout> const layout = td::layout_of(table.map);
   if (table.asynchrony.on() || !layout)
     throw std::runtime_error{
@@ -122,8 +158,15 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
     return td::to_csv_in_pairs(table.passes);
   if (arguments.format == "type")
     return type_of(table);
+  std::string const depth = arguments.depth > 1 && !arguments.depth_is_given
+                                ? "with " + counted(arguments.depth, "message") +
+                                      " in flight for each link and direction\n"
+                                : "";
+  std::string const order = table.descends ? "backward passes in descending order of microbatches, "
+                                             "which TrainerOptions::rows does not take\n"
+                                           : "";
   if (checked && arguments.format.empty())
-    return "valid: " + size + "\n" + td::live_text(table.lowered, table.map) +
+    return "valid: " + size + "\n" + depth + order + td::live_text(table.lowered, table.map) +
            td::staleness_text(table.asynchrony);
   auto const timeline = td::simulate(table.lowered, table.map, arguments.costs,
                                      arguments.depth * arguments.time_chunks);
@@ -131,7 +174,7 @@ std::string print(td::CheckedTable const& table, ScheduleArguments const& argume
              ? td::schedule_svg(table.lowered, timeline, title)
              : td::schedule_summary(table.lowered, table.map, timeline, title,
                                     arguments.time_chunks) +
-                   wave_text(table, timeline, arguments.time_chunks) +
+                   depth + order + wave_text(table, timeline, arguments.time_chunks) +
                    period_text(table, arguments) + td::staleness_text(table.asynchrony);
 }
 
@@ -158,7 +201,7 @@ std::string search(ScheduleArguments arguments) {
 }
 
 std::string text_of(std::vector<std::string> words) {
-  ScheduleArguments const arguments = parse_schedule_arguments(std::move(words));
+  ScheduleArguments arguments = parse_schedule_arguments(std::move(words));
   if (!arguments.help.empty())
     return arguments.help;
   return arguments.schedule == "search" ? search(arguments)

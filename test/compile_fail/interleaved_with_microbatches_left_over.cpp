@@ -5,7 +5,7 @@
 using namespace tandem;
 
 #ifdef TANDEM_COMPILE_FAIL
-using S = Pipeline<Interleaved<2>, 3, Split<2>, Split<2>, Split<2>, Split<3>>;
+using S = Pipeline<Interleaved<2>, 5, Split<2>, Split<2>, Split<2>, Split<3>>;
 #else
 using S = Pipeline<Interleaved<2>, 4, Split<2>, Split<2>, Split<2>, Split<3>>;
 #endif

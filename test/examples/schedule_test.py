@@ -170,6 +170,24 @@ class Schedule(program.ProgramTest):
                              (self.pipe(), "a pipe into which nobody writes")]:
             self.assertIn(sought, self.sentence("--check", file))
 
+    def test_the_least_depth(self):
+        golden = pathlib.Path(__file__).parents[1] / "data" / "golden"
+        for count, depth in ((2, 1), (6, 3)):
+            table = golden / f"looped_bfs_2_{count}.csv"
+            lines = self.output("--check", table).splitlines()
+            self.assertEqual(lines[0], f"valid: 2 ranks, 4 stages, {count} microbatches")
+            self.assertEqual(f"with {depth} messages in flight for each link and direction" in lines, depth > 1)
+            self.assertIn("backward passes in descending order of microbatches, which TrainerOptions::rows does "
+                          "not take", lines)
+            self.assertIn("--format type takes", self.sentence("--check", table, "--format", "type"))
+        self.assertIn(f"{table}:2:10: rank 1: 1SEND_F2 waits", self.sentence("--check", table, "--depth", 2))
+        size = ("--schedule", "interleaved", "--stages", 3, "--chunks", 2, "--microbatches", 8)
+        self.assertIn("with 2 messages in flight", self.output(*size))
+        self.assertIn("give a larger --depth", self.sentence(*size, "--depth", 1))
+        read = subprocess.run([self.program, "--check", "/dev/stdin"], input=table.read_text(), text=True,
+                              stdout=subprocess.PIPE, timeout=60)
+        self.assertIn("with 3 messages in flight", read.stdout)
+
     def test_a_file_in_a_pipe(self):
         result = subprocess.run([self.program, "--check", "/dev/stdin"], input="0F0,0B0\n", text=True,
                                 stdout=subprocess.PIPE, timeout=60)
@@ -205,7 +223,7 @@ class Schedule(program.ProgramTest):
                 (("--schedule", "gpipe", "--chunks", 2, *size), "cannot have 2 chunks"),
                 (("--schedule", "gpipe", "--copies", 2, *size), "--copies goes with --check and --schedule search only"),
                 (("--schedule", "chimera", "--stages", 3, "--microbatches", 8), "an even number"),
-                (("--schedule", "interleaved", "--stages", 4, "--microbatches", 6), "a multiple"),
+                (("--schedule", "interleaved", "--stages", 4, "--microbatches", 9), "a multiple"),
                 (("--schedule", "gpipe", "--stages", 1000, "--microbatches", 1001), "at most"),
                 (("--schedule", "one_f_one_b", "--depth", 0, *size), "give a larger --depth"),
                 (("--check", "table.csv", *size), "do not go with --check"),

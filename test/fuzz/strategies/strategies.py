@@ -89,8 +89,8 @@ def is_valid(strategy, tops, microbatches=None):
             len(strategy["replicas"]) != 1 or strategy.get("weights") or strategy.get("sharded")):
         return False
     devices, copies = devices_of(strategy), copies_of(strategy)
-    if schedule == "Interleaved" and m % devices:
-        return False
+    if schedule == "Interleaved" and m % devices and (m > 2 * devices or (m > devices and strategy.get("chunks"))):
+        return False  # rounds of more microbatches than devices, which wait for more messages than are in flight
     if schedule in ("DualPipe", "DualPipeV") and m < 2 * devices and not microbatches:
         return False
     if copies == 2 and (m % 2 or devices < 2 or (schedule in TWO_COPIES and devices % 2)):

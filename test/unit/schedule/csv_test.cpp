@@ -86,8 +86,7 @@ TEST_CASE("PyTorch's spellings") {
   CHECK(table.rows[1].empty());
   CHECK(table.rows[2] == std::vector<Action>{{ActionKind::send_forward, 0, 1, 12},
                                              {ActionKind::receive_backward, 0, 1, 3},
-                                             {ActionKind::backward, 0, 1, 7},
-                                             {ActionKind::reduce_gradient, 0, 1, 0}});
+                                             {ActionKind::backward, 0, 1, 7}});
   CHECK(table.place[0][1] == TextPlace{1, 6});
   CHECK(table.place[0][2] == TextPlace{1, 13});
   CHECK(table.place[2][0] == TextPlace{3, 3});
@@ -98,7 +97,7 @@ TEST_CASE("PyTorch's spellings") {
 
 TEST_CASE("overlapped pairs, BW, waits, and B in two meanings") {
   ReadTable const table = read_table_csv(
-      "0F0,0F1,(0F2;1B0)OVERLAP_F_B,1BW1,0WAIT_SEND_F0,1WAIT_REDUCE_GRAD\n"
+      "0F0,0F1,(0F2;1B0)OVERLAP_F_B,1BW1,0WAIT_SEND_F0,1WAIT_REDUCE_GRAD,0UNSHARD,1RESHARD\n"
       "2F0,2B0,2F1,2B1,2W0,(2F2;2I2)OVERLAP_F_B\n",
       "t");
   CHECK(to_csv(table.rows) == "0F0,0F1,0F2,1B0,1B1\n2F0,2I0,2F1,2B1,2W0,2F2,2I2\n");
@@ -136,7 +135,15 @@ TEST_CASE("a cell that is no action is refused with its line and column") {
         "to 2147483647");
   CHECK(error("32768F0").find("table.csv:1:1: '32768F0' has too large a number") == 0);
   CHECK(error("99999999999999999999F0").find("has too large a number") != std::string::npos);
-  CHECK(error("0UNSHARD").find("leave it out") != std::string::npos);
+  for (char const* const text : {"UNSHARD", "0UNSHARD1", "0RESHARD@1", "0WAIT_SEND_Fx",
+                                 "0WAIT_REDUCE_GRAD0", "0WAIT_SEND_F0,0WAIT"}) {
+    CAPTURE(text);
+    CHECK(error(text).find(no) != std::string::npos);
+  }
+  CHECK(error("0F0,0F1,0B0,0REDUCE_GRAD,0B1\n") ==
+        "table.csv:1:26: 0B1 stands behind the REDUCE_GRAD of its stage, which sums whole "
+        "gradients; put that behind the stage's last pass");
+  CHECK(error("0F0,1F0,1B0,1REDUCE_GRAD,0B0,0REDUCE_GRAD\n1F1,1B1\n") == "none");
   for (char const* const text :
        {"(0F7)OVERLAP_F_B", "(0F7;7B3)OVERLAP", "(0F7;7B3", "(;7B3)OVERLAP_F_B",
         "(0F7;)OVERLAP_F_B", "(7B3;0F7)OVERLAP_F_B", "(0F7;7W3)OVERLAP_F_B"}) {
@@ -149,15 +156,39 @@ TEST_CASE("a cell that is no action is refused with its line and column") {
   CHECK(error(" ,\n,,\n").find("table.csv:1:1: there is no action here") == 0);
 }
 
+std::string error(std::string const& text, int copies = 1, int depth = 1) {
+  try {
+    static_cast<void>(check_table(read_table_csv(text, "t"), copies, depth, "t"));
+  } catch (TableError const& fault) {
+    return fault.what();
+  }
+  return "none";
+}
+
+TEST_CASE("backward passes in descending order of microbatches, as LoopedBFS has them") {
+  CHECK(error("0F0,0F1,0F2,0B2,0B1,0B0\n") == "none");
+  CHECK(error("0F0,0F1,0F2,0I2,0I1,0W2,0I0,0W1,0W0\n") == "none");
+  CHECK(error("0F0,0F1,0B1,0B0\n1F0,1F1,1B1,1B0\n") == "none");
+  CHECK(error("0F0,0F1,3F2,3F3,3B3,3B2,0B1,0B0\n1F0,1F1,2F2,2F3,2B3,2B2,1B1,1B0\n", 2, 4) ==
+        "none");
+  CHECK(error("0F0,0F1,0F2,0B2,0B1,0B0\n1F0,1F1,1F2,1B2,1B0,1B1\n") ==
+        "t:2:17: rank 1: 1B0 stands before 1B1; the microbatches of a stage must be retired in "
+        "descending order");
+  CHECK(error("0F0,0F1,0F2,0B2,0B1,0B0\n1F0,1F1,1B2,1F2,1B1,1B0\n") ==
+        "t:2:9: rank 1: 1B2 stands before 1F2, which it needs");
+  CHECK(error("0F0,0F1,0F2,0B2,0B1,0B0\n1F0,1F1,1F2,1B2,1B1\n") ==
+        "t:1:21: rank 0: 0RECV_B0 waits for a message, but rank 1 has no 1SEND_B0 that would send "
+        "it");
+  CHECK(error("0F0,0F1,0F2,0B2,0B1\n") == "t:1:20: rank 0: 0B0 is missing");
+  CHECK(error("0F0,0F1,1F2,1F3,1B3,1B2,0B3,0B1,0B0\n", 2) ==
+        "t:1:25: rank 0: 0B3 is of a microbatch that its stage does not have; it has 0 to 1");
+  CHECK(error("0F0,0F1,0F2,0B2,0B1,0B0\n1F0,1F2,1F1,1B2,1B1,1B0\n") ==
+        "t:2:5: rank 1: 1F2 stands before 1F1; the microbatches of a stage must come in ascending "
+        "order");
+  CHECK(error("0F0,0F1,0B1,0B0,0U\n").find("t:1:9: rank 0: 0B1 stands before 0B0") == 0);
+}
+
 TEST_CASE("a table that cannot run is refused where its flaw is") {
-  auto const error = [](std::string const& text, int copies = 1, int depth = 1) {
-    try {
-      static_cast<void>(check_table(read_table_csv(text, "t"), copies, depth, "t"));
-    } catch (TableError const& fault) {
-      return std::string{fault.what()};
-    }
-    return std::string{"none"};
-  };
   CHECK(error("0F0,0B0\n1F0,1B0\n") == "none");
   CHECK(error("0REDUCE_GRAD0").find("t:1:1: there is no pass here; write a stage") == 0);
   CHECK(error("0F0,0B0\n,1B0,1F0\n") == "t:2:2: rank 1: 1B0 stands before 1F0, which it needs");
@@ -167,6 +198,7 @@ TEST_CASE("a table that cannot run is refused where its flaw is") {
   CHECK(error("0F0,0B0\n1F0,1B0,0F0\n").find("t:2:9: rank 1: 0F0 belongs to rank 0") == 0);
   CHECK(error("0F0,0B0\n2F0,2B0\n").find("t:2:1: stages go to 2, but stage 1 is in no row") == 0);
   CHECK(error("0F0,0B0,0F2147483647").find("t:1:9: microbatch 2147483647 cannot be") == 0);
+  CHECK(error("0F0,1F1,0B0,1F2,1B1,1B2\n", 2).find("t:1:13: 3 microbatches cannot be dealt") == 0);
   CHECK(error("0F0,0B0", 2).find("t:1:1: stages go to 0, but 1 stages cannot be 2 copies") == 0);
   // At depth 0 both send and wait for each other; the message is traced to its pass.
   CHECK(error("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n", 1, 0).find("t:2:5: rank 1: 1SEND_B0") == 0);

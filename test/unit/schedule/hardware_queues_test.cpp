@@ -45,8 +45,9 @@ struct Step {
 
 bool fits(char const* name, int devices, int microbatches, int chunks) {
   try {
-    make_schedule(name, devices, microbatches, chunks);
-    return true;
+    RuntimeMap const map = make_map(name, devices, chunks);
+    ActionRows const rows = lower(make_schedule(name, devices, microbatches, chunks), map);
+    return static_cast<bool>(verify(rows, map, microbatches));  // with one message in flight
   } catch (ContractError const&) {
     return false;
   }

@@ -90,9 +90,9 @@ TEST_CASE("what cannot be made is refused with a sentence") {
         "schedule 'chimera' cannot run on 3 devices; give an even number");
   CHECK(error_of("gpipe", 2, 0) ==
         "schedule 'gpipe' cannot run 0 microbatches on 2 devices; give 1 microbatch or more");
-  CHECK(error_of("interleaved", 4, 6, 2) ==
-        "schedule 'interleaved' cannot run 6 microbatches on 4 devices; give a multiple of the "
-        "devices");
+  CHECK(error_of("interleaved", 4, 9, 2) ==
+        "schedule 'interleaved' cannot run 9 microbatches on 4 devices; give a multiple of the "
+        "devices, fewer than twice as many, or rounds of one size");
   CHECK(error_of("chimera", 4, 3) ==
         "schedule 'chimera' cannot run 3 microbatches on 4 devices; give an even number of "
         "microbatches, 2 or more");

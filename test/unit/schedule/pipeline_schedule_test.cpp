@@ -67,7 +67,8 @@ static_assert(!PipelineSchedule<NoName> && !PipelineSchedule<NameIsANumber> &&
 
 static_assert(GPipe::fits(1, 1) && !GPipe::fits(0, 1) && !GPipe::fits(1, 0));
 static_assert(OneFOneB::fits(3, 2) && SequentialStages::fits(1, 1) && ZeroBubbleH1::fits(4, 1));
-static_assert(Interleaved<2>::fits(4, 8) && !Interleaved<2>::fits(4, 6));
+static_assert(Interleaved<2>::fits(4, 8) && Interleaved<2>::fits(4, 7) &&
+              Interleaved<2>::fits(4, 10) && !Interleaved<2>::fits(4, 9));
 static_assert(Chimera::fits(2, 2) && Chimera::fits(4, 6) && !Chimera::fits(1, 2) &&
               !Chimera::fits(3, 4) && !Chimera::fits(4, 3) && !Chimera::fits(4, 0));
 

@@ -241,7 +241,7 @@ TEST_CASE("what is wrong with a text, in a sentence") {
       {"Pipeline<PipeDream, 1, Auto<128>>", "127 parts"},
       {"Pipeline<ZeroBubbleH1, 2, Auto<2>, Checkpoint<Boundaries>>", "weight gradients"},
       {"Pipeline<Interleaved<2>, 2, Auto<3>>", "multiple of v"},
-      {"Pipeline<Interleaved<2>, 3, Auto<4>>", "a multiple of the devices"},
+      {"Pipeline<Interleaved<2>, 5, Auto<4>>", "a multiple of the devices"},
       {"Pipeline<ZeroBubbleV, 2, Auto<3>>", "even number of Splits"},
       {"Pipeline<Chimera, 3, Auto<2>>", "cannot run 3 microbatches on 2 devices"},
       {"Pipeline<PostValidated<Chimera>, 2, Auto<2>>", "two copies"},

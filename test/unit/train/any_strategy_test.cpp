@@ -63,7 +63,7 @@ TEST_CASE("a strategy that cannot be is refused at start, in a sentence") {
   CHECK(test::contains(refusal("ModelParallel<Split<2>, Split<2>>"), "add up to 4"));
   CHECK(test::contains(refusal("ModelParallel<Auto<6>>"), "5 top-level layers"));
   CHECK(test::contains(refusal("TensorParallel<5>"), "nothing that N devices could share"));
-  CHECK(test::contains(refusal("Pipeline<Interleaved<2>, 3, Auto<4>>"), "microbatches"));
+  CHECK(test::contains(refusal("Pipeline<Interleaved<2>, 5, Auto<4>>"), "microbatches"));
   CHECK(test::contains(refusal("DataParallel<16>"), "microbatch"));
   CHECK(refusal("SingleDevice<>") == "none");
 }

@@ -31,11 +31,13 @@ struct CheckedTable {
   RuntimeMap map;
   int microbatches = 0;  ///< of all steps
   Asynchrony asynchrony;
+  bool descends = false;  ///< backward begins with the last microbatch, as no rank of an engine can
 };
 
 /// Lowers a table of passes (and updates) only, and verifies it; a table with messages is verified
-/// as it is. U and X of a synchronous table are verified as those of one step, whose tail must be
-/// whole if it has any sum.
+/// as it is. The backward passes of all stages may come in descending order of microbatches, as in
+/// PyTorch's LoopedBFS. U and X of a synchronous table are verified as those of one step, whose
+/// tail must be whole if it has any sum.
 /// @param copies    of the pipeline in the table: 2 for Chimera, DualPipe and CrossModel
 /// @param depth     messages of a link and direction that may be on their way
 /// @param name      of the file, for messages
@@ -67,16 +69,44 @@ class TableCheck {
     table.passes = without_messages(read_.rows);
     table.lowered = has_messages_ ? read_.rows : lower(read_.rows, table.map);
     table.asynchrony = asynchrony(table.microbatches);
+    table.descends = !table.asynchrony.on() && descends(table.map.device.size());
     Verdict verdict = judge(table, depth);
     if (!verdict) {
       TextPlace const place = place_of(verdict, table.lowered);
       name_passes(verdict);
-      throw TableError{name_, place, to_string(verdict)};
+      std::string what = to_string(verdict);
+      if (std::size_t const at = what.find("ascending");
+          at != what.npos && table.descends && goes_back(verdict.action.kind)) {
+        what.replace(at, 9, "descending");
+      }
+      throw TableError{name_, place, what};
     }
     return table;
   }
 
  private:
+  static bool goes_back(ActionKind kind) {
+    return kind == ActionKind::backward || kind == ActionKind::input_gradient ||
+           kind == ActionKind::weight_gradient || kind == ActionKind::send_backward ||
+           kind == ActionKind::receive_backward;
+  }
+
+  // Whether most backward passes stand behind one of a later microbatch of their stage.
+  [[nodiscard]] bool descends(std::size_t stages) const {
+    std::vector<int> last(stages, -1);
+    long long surplus = 0;  // of those that do over the others
+    for (std::vector<Action> const& row : read_.rows) {
+      for (Action const& action : row) {
+        if (is_backward_pass(action.kind)) {
+          int& before = last[static_cast<std::size_t>(action.stage)];
+          surplus += before < 0 ? 0 : action.index < before ? 1 : -1;
+          before = action.index;
+        }
+      }
+    }
+    return surplus > 0 && first_update_ == ActionKind::end && !completed_;
+  }
+
   static bool is_sum(ActionKind kind) {
     return kind >= ActionKind::reduce_gradient && kind <= ActionKind::reduce_norm;
   }
@@ -173,6 +203,9 @@ class TableCheck {
     if (table.asynchrony.on()) {
       return verify(table.lowered, table.map, table.microbatches, table.asynchrony, depth);
     }
+    if (table.descends) {
+      return judge_descending(table, depth);
+    }
     if (first_update_ == ActionKind::end && !completed_) {
       return verify(table.lowered, table.map, table.microbatches, depth);
     }
@@ -183,6 +216,42 @@ class TableCheck {
       return judge_step(table, averaging, depth);
     }
     return verify(table.lowered, table.map, table.microbatches, averaging, depth);
+  }
+
+  // The backward passes are numbered from the last microbatch on, so that verify() finds them in
+  // ascending order. It then takes another forward for theirs: all of a stage must stand before.
+  [[nodiscard]] Verdict judge_descending(CheckedTable const& table, int depth) const {
+    StageMapView const& map = table.map;
+    int const share = table.microbatches / map.copies;
+    auto const mirror = [&](Action& action) {
+      if (goes_back(action.kind)) {
+        int const first = map.first_microbatch(action.stage, table.microbatches);
+        action.index = 2 * first + share - 1 - action.index;
+      }
+    };
+    ActionRows mirrored = table.lowered;
+    std::vector<int> forwards(table.map.device.size());
+    Verdict early;
+    for (std::size_t rank = 0; rank < mirrored.size(); ++rank) {
+      for (std::size_t i = 0; i < mirrored[rank].size(); ++i) {
+        Action const action = mirrored[rank][i];
+        int& done = forwards[static_cast<std::size_t>(action.stage)];
+        done += action.kind == ActionKind::forward ? 1 : 0;
+        if (early && is_backward_pass(action.kind) && done < share) {
+          early = {.flaw = Flaw::before_its_input,
+                   .rank = static_cast<int>(rank),
+                   .position = static_cast<int>(i),
+                   .action = action,
+                   .other = {ActionKind::forward, 0, action.stage, action.index}};
+        }
+        mirror(mirrored[rank][i]);
+      }
+    }
+    Verdict found = verify(mirrored, table.map, table.microbatches, depth);
+    mirror(found.action);
+    mirror(found.other);
+    mirror(found.waiting);
+    return found ? early : found;
   }
 
   // With the buckets that are there, and replicas if something is summed that a replica alone would
@@ -237,8 +306,8 @@ class TableCheck {
   TextPlace place_of(Verdict const& verdict, ActionRows const& lowered) const {
     auto const rank = static_cast<std::size_t>(verdict.rank);
     auto position = static_cast<std::size_t>(verdict.position);
-    if (rank >= lowered.size()) {
-      return {};
+    if (verdict.flaw == Flaw::uneven_copies) {
+      return last_microbatch_at_;
     }
     if (!has_messages_) {
       std::size_t passes = 0;

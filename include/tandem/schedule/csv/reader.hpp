@@ -7,9 +7,9 @@
 /// A line is a rank, a cell an action such as 0F3, 1SEND_B0 or 0U; an empty cell is an idle slot.
 /// (0F7;7B3)OVERLAP_F_B are two passes, one behind the other. 0BW3 is 0B3; a 0B3 is 0I3 where 0W3
 /// stands behind it in the row. In asynchronous tables 0F3@2 reads the weights after two updates.
-/// Spaces and quotes around an action do not count, nor do WAIT_SEND_F, WAIT_SEND_B and
-/// WAIT_REDUCE_GRAD, since nothing here waits so. What PyTorch does beyond that is refused with a
-/// sentence: sharded parameters (UNSHARD, RESHARD).
+/// Spaces and quotes around an action do not count, nor do PyTorch's WAIT_SEND_F, WAIT_SEND_B,
+/// UNSHARD, RESHARD, REDUCE_GRAD without a number and WAIT_REDUCE_GRAD: the engine itself decides
+/// when it gathers and sums. A pass behind the REDUCE_GRAD of its stage is refused.
 
 #include <algorithm>
 #include <charconv>
@@ -71,7 +71,7 @@ constexpr bool is_letter(char c) { return (c >= 'A' && c <= 'Z') || c == '_'; }
 
 }  // namespace detail
 
-/// PyTorch's REDUCE_GRAD without a number is that of bucket 0. Empty lines at the end do not count.
+/// Empty lines at the end do not count.
 /// @param name  of the file, for messages such as "table.csv:2:14: 'xF3' is no action; write ..."
 /// @throws TableError  a cell is no action, @p text has none at all, or more than 32767 lines
 TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& name);
@@ -118,9 +118,6 @@ TANDEM_ONCE std::string parse_action(std::string_view cell, Action& action) {
   if (stage == -2 || index == -2) {
     return quoted + " has too large a number; stages go to 32767, microbatches to 2147483647";
   }
-  if (stage >= 0 && (word == "UNSHARD" || word == "RESHARD") && cell.empty()) {
-    return quoted + " is of sharded parameters, which this table has no place for; leave it out";
-  }
   if (word == "BW") {
     word = "B";
   }
@@ -137,30 +134,29 @@ TANDEM_ONCE std::string parse_action(std::string_view cell, Action& action) {
   if (!numbered && index >= 0) {
     return quoted + " takes no number; write '" + to_string(action) + "'";
   }
-  if (numbered && index < 0 && action.kind != ActionKind::reduce_gradient) {
+  if (numbered && index < 0) {
     return quoted + " lacks its microbatch; write one behind it, as in '" + to_string(action) + "'";
   }
   if (versioned && action.kind != ActionKind::forward && action.kind != ActionKind::backward) {
     return quoted + " takes no version; only F and B read weights of one";
   }
   action.version = static_cast<std::uint8_t>(version);
-  action.index = index < 0 ? 0 : static_cast<std::int32_t>(index);
+  action.index = numbered ? static_cast<std::int32_t>(index) : 0;
   return "";
 }
 
-// Whether a cell of PyTorch's says only until when something is awaited.
-TANDEM_ONCE bool only_waits(std::string_view cell) {
-  take_number(cell, std::numeric_limits<std::int16_t>::max());
-  for (std::string_view const word : {"WAIT_SEND_F", "WAIT_SEND_B", "WAIT_REDUCE_GRAD"}) {
-    if (cell.starts_with(word)) {
-      cell.remove_prefix(word.size());
-      return cell.find_first_not_of("0123456789") == cell.npos;
-    }
-  }
-  return false;
+// Whether a cell of PyTorch's says only when something is awaited, gathered or summed.
+TANDEM_ONCE bool only_times(std::string_view cell) {
+  std::int64_t const stage = take_number(cell, std::numeric_limits<std::int16_t>::max());
+  std::string_view const word = cell.substr(0, cell.find_first_of("0123456789"));
+  bool const sends = word == "WAIT_SEND_F" || word == "WAIT_SEND_B";
+  bool const alone =
+      cell == "UNSHARD" || cell == "RESHARD" || cell == "REDUCE_GRAD" || cell == "WAIT_REDUCE_GRAD";
+  cell.remove_prefix(word.size());
+  return stage >= 0 && (alone || (sends && cell.find_first_not_of("0123456789") == cell.npos));
 }
 
-// Reads a cell into a rank's row: an action, two that overlap, or none.
+// Reads the cells of one rank's row: each is an action, two that overlap, or none.
 class CellReader {
  public:
   CellReader(ReadTable& table, std::string const& name) : table_{table}, name_{name} {}
@@ -169,7 +165,7 @@ class CellReader {
   /// @param cell  not empty
   int read(std::string_view cell, TextPlace at) {
     if (cell.front() != '(') {
-      return only_waits(cell) ? 0 : add(cell, at);
+      return only_times(cell) ? skip(cell) : add(cell, at);
     }
     std::size_t const middle = cell.find(';');
     std::size_t const end = cell.find(')');
@@ -199,9 +195,25 @@ class CellReader {
                          "(0F7;7B3)OVERLAP_F_B, or as two cells"};
   }
 
+  int skip(std::string_view cell) {
+    auto const stage = static_cast<std::size_t>(take_number(cell, most_rows));
+    if (cell == "REDUCE_GRAD") {
+      summed_.resize(std::max(summed_.size(), stage + 1));
+      summed_[stage] = true;
+    }
+    return 0;
+  }
+
   int add(std::string_view cell, TextPlace at) {
     Action action;
-    std::string const fault = parse_action(cell, action);
+    std::string fault = parse_action(cell, action);
+    auto const stage = static_cast<std::size_t>(action.stage);
+    if (fault.empty() && stage < summed_.size() && summed_[stage] &&
+        action.kind <= ActionKind::weight_gradient) {
+      fault = to_string(action) +
+              " stands behind the REDUCE_GRAD of its stage, which sums whole gradients; put that "
+              "behind the stage's last pass";
+    }
     if (!fault.empty()) {
       throw TableError{name_, at, fault};
     }
@@ -212,6 +224,7 @@ class CellReader {
 
   ReadTable& table_;
   std::string const& name_;
+  std::vector<bool> summed_;  // of the stages up to the highest that REDUCE_GRAD has summed
 };
 
 // A backward pass whose weight gradient stands behind it is an input gradient.
@@ -248,7 +261,6 @@ TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& n
   std::size_t const byte_order_mark = text.substr(0, 3) == "\xEF\xBB\xBF" ? 3 : 0;
   text.remove_prefix(byte_order_mark);
   auto const blank = [](char c) { return c == ' ' || c == '\t' || c == '\r' || c == '"'; };
-  detail::CellReader cells{table, name};
   std::int64_t actions = 0;
   std::size_t ranks = 0;
   for (int line = 1; !text.empty(); ++line) {
@@ -266,6 +278,7 @@ TANDEM_ONCE ReadTable read_table_csv(std::string_view text, std::string const& n
     }
     table.rows.emplace_back();
     table.place.emplace_back();
+    detail::CellReader cells{table, name};
     std::size_t visible = 0;
     for (std::size_t begin = 0; begin <= row.size();) {
       std::size_t const comma = row.find(',', begin);
