@@ -16,7 +16,7 @@ from torch.distributed.pipelining import _utils, schedules
 
 FOLDER = pathlib.Path(__file__).parents[1] / "data" / "golden"
 
-TABLES = {"zero_bubble_v": (schedules.ScheduleZBVZeroBubble, ((1, 3), (4, 8), (4, 11))),
+TABLES = {"zero_bubble_v": (schedules.ScheduleZBVZeroBubble, ((1, 3), (2, 3), (4, 8), (4, 11))),
           "dual_pipe_v": (schedules.ScheduleDualPipeV, ((1, 3), (2, 4), (3, 8), (4, 8), (4, 11))),
           "interleaved": (schedules.ScheduleInterleaved1F1B, ((2, 4), (2, 1), (2, 3), (3, 2), (3, 5), (3, 8), (4, 10))),
           "gpipe": (schedules.ScheduleGPipe, ((3, 2),)),
