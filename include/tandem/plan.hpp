@@ -32,7 +32,6 @@
 #include <tandem/plan/page/mesh_page.hpp>
 #include <tandem/plan/page/page.hpp>
 #include <tandem/plan/place/critical_path.hpp>
-#include <tandem/plan/place/lp.hpp>
 #include <tandem/plan/place/ordered.hpp>
 #include <tandem/plan/place/place.hpp>
 #include <tandem/plan/place/report.hpp>

@@ -15,12 +15,14 @@
 #include <best_step.hpp>
 
 #include <tandem/plan/place/critical_path.hpp>
-#include <tandem/plan/place/lp.hpp>
+
+#include "placement_lp.hpp"
 
 namespace placement_lp_test {
 
 using namespace tandem;
 using best_step::best_step;
+using test::placement_lp;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 

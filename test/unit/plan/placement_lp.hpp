@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <tandem/core/config.hpp>
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
@@ -21,23 +20,9 @@
 #include <tandem/plan/place/placement.hpp>
 #include <tandem/plan/place/step_ops.hpp>
 
-namespace tandem {
+namespace tandem::test::detail {
 
-/// The mixed-integer program, as text in CPLEX's LP format, whose optimum is the shortest step over
-/// all placements, orders of a device's passes and orders of a link's transfers. A comment at its
-/// top says what its variables are. To solve it: cbc graph.lp solve solution graph.sol.
-///
-/// Cost:   O(V^2 devices + V^2 devices^2) rows, for graphs of up to about ten nodes.
-/// @throws ContractError  a number of the graph or the task is out of range
-/// Source: the problem of Pal et al. 2019, "DLPlacer"; disjunctive rows of Manne 1960.
-TANDEM_ONCE [[nodiscard]] std::string placement_lp(CostGraph const& graph,
-                                                   PlacementTask const& task);
-
-}  // namespace tandem
-
-#if TANDEM_BODIES
-
-namespace tandem::detail {
+using namespace tandem::detail;
 
 inline constexpr char const* placement_lp_comment =
     R"(Placement of a dataflow graph: which device runs which node, such that a step is shortest.
@@ -334,15 +319,20 @@ class PlacementLp {
   LpText text_;
 };
 
-}  // namespace tandem::detail
+}  // namespace tandem::test::detail
 
-namespace tandem {
+namespace tandem::test {
 
-TANDEM_ONCE std::string placement_lp(CostGraph const& graph, PlacementTask const& task) {
+/// The mixed-integer program, as text in CPLEX's LP format, whose optimum is the shortest step over
+/// all placements, orders of a device's passes and orders of a link's transfers. A comment at its
+/// top says what its variables are. To solve it: cbc graph.lp solve solution graph.sol.
+///
+/// Cost:   O(V^2 devices + V^2 devices^2) rows, for graphs of up to about ten nodes.
+/// @throws ContractError  a number of the graph or the task is out of range
+/// Source: the problem of Pal et al. 2019, "DLPlacer"; disjunctive rows of Manne 1960.
+inline std::string placement_lp(CostGraph const& graph, PlacementTask const& task) {
   detail::check_placement_task(graph, task);
   return detail::PlacementLp{graph, task, detail::placement_lp_comment}.str();
 }
 
-}  // namespace tandem
-
-#endif
+}  // namespace tandem::test
