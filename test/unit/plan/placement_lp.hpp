@@ -16,13 +16,27 @@
 #include <tandem/core/numbered.hpp>
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/graph_neighbours.hpp>
+#include <tandem/plan/place/critical_path.hpp>
 #include <tandem/plan/place/list_schedule.hpp>
 #include <tandem/plan/place/placement.hpp>
-#include <tandem/plan/place/step_ops.hpp>
 
 namespace tandem::test::detail {
 
 using namespace tandem::detail;
+
+/// [i][j]: 1 if op j waits for op i, directly or not. Cost: O(ops (nodes + edges)) steps.
+inline Numbered<Numbered<char>> reached_ops(StepOps const& ops) {
+  Numbered<Numbered<char>> reached(ops.time.size(), Numbered<char>(ops.time.size()));
+  for (int i = ops.ops(); i-- > 0;) {
+    for (int const next : ops.after[i]) {
+      reached[i][next] = 1;
+      for (int j = next + 1; j < ops.ops(); ++j) {
+        reached[i][j] = reached[i][j] != 0 || reached[next][j] != 0;
+      }
+    }
+  }
+  return reached;
+}
 
 inline constexpr char const* placement_lp_comment =
     R"(Placement of a dataflow graph: which device runs which node, such that a step is shortest.

@@ -15,7 +15,6 @@
 #include <tandem/plan/cost/graph_neighbours.hpp>
 #include <tandem/plan/place/list_schedule.hpp>
 #include <tandem/plan/place/placement.hpp>
-#include <tandem/plan/place/step_ops.hpp>
 
 namespace tandem {
 
@@ -51,6 +50,43 @@ TANDEM_ONCE [[nodiscard]] double step_lower_bound(CostGraph const& graph,
 #if TANDEM_BODIES
 
 namespace tandem::detail {
+
+/// Of V nodes: op i is the forward of node i, op 2 V - 1 - i its backward, so that an op waits only
+/// for ops of lower index. Transfers are no ops, and devices play no part.
+struct StepOps {
+  Numbered<double> time{};
+  Numbered<std::vector<int>> before{};  ///< the ops that each waits for itself
+  Numbered<std::vector<int>> after{};
+
+  explicit StepOps(CostGraph const& graph)
+      : time(2 * graph.node.size()), before(time.size()), after(time.size()) {
+    for (int i = 0; i < graph.nodes(); ++i) {
+      CostNode const& node = graph.node[static_cast<std::size_t>(i)];
+      time[i] = node.forward;
+      time[backward(i)] = node.backward;
+      connect(i, backward(i));
+    }
+    for (CostEdge const& edge : graph.edge) {
+      connect(edge.from, edge.to);
+      connect(backward(edge.to), backward(edge.from));
+    }
+  }
+
+  [[nodiscard]] int ops() const { return static_cast<int>(time.size()); }
+  [[nodiscard]] int backward(int node) const { return ops() - 1 - node; }
+  [[nodiscard]] int node(int op) const { return op < ops() / 2 ? op : backward(op); }
+
+ private:
+  void connect(int from, int to) {
+    before[to].push_back(from);
+    after[from].push_back(to);
+  }
+};
+
+/// Seconds that the output of a node, or its gradient, takes from one device to another.
+inline double transfer_time(CostNode const& node, PlacementTask const& task) {
+  return task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
+}
 
 // The bound of one graph. A cut is an op that every other op runs before or after. What lies
 // between two cuts, a window, runs alone, between the end of one and the begin of the other: the

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include <tandem/plan/cost/cost_graph.hpp>
 #include <tandem/plan/cost/static_costs.hpp>
 #include <tandem/plan/epochs/failures.hpp>
+#include <tandem/plan/machine/collectives.hpp>
 #include <tandem/plan/machine/machine.hpp>
 #include <tandem/plan/scale/sharding.hpp>
 #include <tandem/plan/search/worker.hpp>
@@ -31,7 +33,6 @@
 #include <tandem/plan/search/worker_placed.hpp>
 #include <tandem/plan/search/worker_strategies.hpp>
 #include <tandem/plan/search/worker_tensor.hpp>
-#include <tandem/plan/search/worker_ties.hpp>
 #include <tandem/plan/search/worker_tiles.hpp>
 #include <tandem/strategy/rules.hpp>
 #include <tandem/strategy/value.hpp>
@@ -219,6 +220,41 @@ TANDEM_ONCE WorkerCut worker_cut(GraphView network, StrategyValue const& worker,
     cut.part = parts_of_nodes(network, step.sizes);
   }
   return cut;
+}
+
+/// The devices that hold a parameter of @p owner's values, in the first copy of the model.
+TANDEM_ONCE std::set<int> holders_of(GraphView network, WorkerCut const& cut, int owner) {
+  std::set<int> devices;
+  for (int p = owner; p < network.parameters; ++p) {
+    if (network.parameter[p].owner() == owner) {
+      auto const part =
+          static_cast<std::size_t>(cut.part[static_cast<std::size_t>(network.parameter[p].node)]);
+      devices.insert(cut.map.device[part]);
+    }
+  }
+  return devices;
+}
+
+/// Devices that share a weight add its gradients before the update, in each copy of the model. They
+/// are taken to be as far apart as the first from the last, and those between to lie evenly.
+/// @param master_bytes  of an element of a gradient
+TANDEM_ONCE void add_ties(GraphView network, WorkerCut const& cut, Machine const& machine,
+                          std::int64_t master_bytes, WorkerStep& step) {
+  for (int p = 0; p < network.parameters; ++p) {
+    if (network.parameter[p].shared >= 0 || network.parameter[p].frozen) {
+      continue;
+    }
+    std::set<int> const devices = holders_of(network, cut, p);
+    if (devices.size() < 2) {
+      continue;
+    }
+    int const ranks = static_cast<int>(devices.size());
+    DeviceGroup const group{ranks, (*devices.rbegin() - *devices.begin()) / (ranks - 1)};
+    int const slices = cut.spread.dealing.wishes.has_table(p) ? cut.value.tensor : 1;
+    auto const bytes = static_cast<double>(network.parameter[p].parameter.shape.elements()) *
+                       static_cast<double>(master_bytes) / slices;
+    step.ties += cut.map.copies * all_reduce_seconds(machine, group, bytes);
+  }
 }
 
 TANDEM_ONCE std::string refusal_of(GraphView network, StrategyValue const& worker,
