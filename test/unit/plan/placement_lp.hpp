@@ -345,7 +345,7 @@ namespace tandem::test {
 /// @throws ContractError  a number of the graph or the task is out of range
 /// Source: the problem of Pal et al. 2019, "DLPlacer"; disjunctive rows of Manne 1960.
 inline std::string placement_lp(CostGraph const& graph, PlacementTask const& task) {
-  detail::check_placement_task(graph, task);
+  tandem::detail::check_placement_task(graph, task);
   return detail::PlacementLp{graph, task, detail::placement_lp_comment}.str();
 }
 

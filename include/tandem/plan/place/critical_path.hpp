@@ -47,8 +47,6 @@ TANDEM_ONCE [[nodiscard]] double step_lower_bound(CostGraph const& graph,
 
 }  // namespace tandem
 
-#if TANDEM_BODIES
-
 namespace tandem::detail {
 
 /// Of V nodes: op i is the forward of node i, op 2 V - 1 - i its backward, so that an op waits only
@@ -87,6 +85,12 @@ struct StepOps {
 inline double transfer_time(CostNode const& node, PlacementTask const& task) {
   return task.latency + static_cast<double>(node.output_bytes) / task.bandwidth;
 }
+
+}  // namespace tandem::detail
+
+#if TANDEM_BODIES
+
+namespace tandem::detail {
 
 // The bound of one graph. A cut is an op that every other op runs before or after. What lies
 // between two cuts, a window, runs alone, between the end of one and the begin of the other: the

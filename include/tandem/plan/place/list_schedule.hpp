@@ -224,6 +224,12 @@ TANDEM_ONCE [[nodiscard]] PlacementTimeline schedule_timeline(CostGraph const& g
 
 }  // namespace tandem
 
+namespace tandem::detail {
+
+TANDEM_ONCE void check_placement_task(CostGraph const& graph, PlacementTask const& task);
+
+}  // namespace tandem::detail
+
 #if TANDEM_BODIES
 
 namespace tandem::detail {
