@@ -77,8 +77,6 @@ class RuntimeProgram {
 
   TANDEM_ONCE TANDEM_COLD void find_ties();
   TANDEM_ONCE TANDEM_COLD void check_rules() const;
-  TANDEM_ONCE [[nodiscard]] SpreadWishes wishes() const;
-  TANDEM_ONCE [[nodiscard]] RankSpread spread() const;
 
   GraphView network_;
   StrategyValue value_;
@@ -265,10 +263,11 @@ TANDEM_ONCE RuntimeProgram::OneDevice::OneDevice(RuntimeProgram const& program,
               ? detail::RuntimeGraph{program.network_}
               : detail::cut_graph(routed, program.cut_.map, device,
                                   program.value_.batching.reproducible)},
-      graph{detail::rewritten(detail::spread_graph(cut, program.spread()), program.network_,
-                              detail::allowed(rewrites, program.value_.batching.reproducible,
-                                              program.value_.shards_parameters()),
-                              program.value_.checkpoint)},
+      graph{detail::rewritten(
+          detail::spread_graph(cut, spread_of(program.network_, program.value_)), program.network_,
+          detail::allowed(rewrites, program.value_.batching.reproducible,
+                          program.value_.shards_parameters()),
+          program.value_.checkpoint)},
       view{graph.view(program.network_)},
       layout{view,
              element_bytes,
@@ -371,59 +370,19 @@ TANDEM_ONCE void RuntimeProgram::find_ties() {
   }
 }
 
-TANDEM_ONCE SpreadWishes RuntimeProgram::wishes() const {
-  SpreadWishes wishes = value_.wishes;
-  wishes.decided = value_.batching.reproducible || value_.layer_slices() > value_.tensor;
-  return wishes;
-}
-
 TANDEM_ONCE void RuntimeProgram::check_rules() const {
-  Batching const& batching = value_.batching;
   int widest = 0;
   for (std::vector<TieDevices> const& copy : ties_) {
     for (TieDevices const& tie : copy) {
       widest = std::max(widest, tie.count);
     }
   }
-  detail::RuntimeGraph const network{network_};
   detail::BrokenRule const broken = detail::broken_rule(detail::add_network(
-      {.slices = value_.tensor,
-       .layer_slices = value_.layer_slices(),
-       .tiles = value_.tiles,
-       .copies = cut_.map.copies,
-       .microbatches = batching.microbatches,
-       .chunks = batching.chunks,
-       .asynchronous = value_.asynchrony().on(),
-       .post_validated = value_.post_validated,
-       .keeps_two = value_.averaging.keeps_two(),
-       .reproducible = batching.reproducible,
-       .rounds = batching.wire != WireFormat::exact,
-       .any_replicas = value_.any_replicas,
-       .several_replicas = value_.any_replicas || batching.replicas > 1,
-       .asks_sharded_state = batching.sharded_state,
-       .sharded_state = value_.shards_state(),
-       .sharded_gradients = value_.shards_gradients(),
-       .sequence_rows = value_.tensor > 1 && value_.sequence_rows,
-       .ties_cross = widest > 1,
-       .widest_tie = widest},
-      network, network_, wishes(), cut_.part.data(), static_cast<int>(cut_.map.device.size())));
+      detail::rule_facts(value_, widest), detail::RuntimeGraph{network_}, network_,
+      detail::wishes_in(value_), cut_.part.data(), static_cast<int>(cut_.map.device.size())));
   if (broken.rule != detail::Rule::none) {
     throw ContractError{detail::sentence_of(broken)};
   }
-}
-
-TANDEM_ONCE RankSpread RuntimeProgram::spread() const {
-  Batching const& batching = value_.batching;
-  int const slices = value_.layer_slices();
-  return {.chunks = batching.chunks,
-          .dealing = {.slices = slices,
-                      .own = value_.has_tiles() ? 1 : slices / value_.tensor,
-                      .apart = batching.reproducible,
-                      .wishes = slices == 1 ? SpreadWishes{}
-                                            : decide_tables(detail::RuntimeGraph{network_}, slices,
-                                                            wishes())},
-          .sequence_rows = value_.tensor > 1 && value_.sequence_rows,
-          .tiles = value_.tiles};
 }
 
 }  // namespace tandem

@@ -55,6 +55,9 @@ TANDEM_ONCE RankSpread spread_of(GraphView network, StrategyValue const& value);
 
 namespace detail {
 
+/// The wishes of a strategy; decided, where bits do not depend on how many ranks share layers.
+TANDEM_ONCE SpreadWishes wishes_in(StrategyValue const& value);
+
 /// device_graph() of a network whose size is known at run time only.
 TANDEM_ONCE RuntimeGraph cut_graph(RoutedParts const& routed, StageMapView const& map, int device,
                                    bool apart);
@@ -86,18 +89,26 @@ TANDEM_ONCE RoutedParts::RoutedParts(GraphView network, std::vector<std::int16_t
   part_ = parts;
 }
 
+namespace detail {
+
+TANDEM_ONCE SpreadWishes wishes_in(StrategyValue const& value) {
+  SpreadWishes wishes = value.wishes;
+  wishes.decided = value.batching.reproducible || value.layer_slices() > value.tensor;
+  return wishes;
+}
+
+}  // namespace detail
+
 TANDEM_ONCE RankSpread spread_of(GraphView network, StrategyValue const& value) {
   Batching const& batching = value.batching;
   int const slices = value.layer_slices();
-  SpreadWishes wishes = value.wishes;
-  wishes.decided = batching.reproducible || slices > value.tensor;
   return {.chunks = batching.chunks,
           .dealing = {.slices = slices,
                       .own = value.has_tiles() ? 1 : slices / value.tensor,
                       .apart = batching.reproducible,
-                      .wishes = slices == 1
-                                    ? SpreadWishes{}
-                                    : decide_tables(detail::RuntimeGraph{network}, slices, wishes)},
+                      .wishes = slices == 1 ? SpreadWishes{}
+                                            : decide_tables(detail::RuntimeGraph{network}, slices,
+                                                            detail::wishes_in(value))},
           .sequence_rows = value.tensor > 1 && value.sequence_rows,
           .tiles = value.tiles};
 }
