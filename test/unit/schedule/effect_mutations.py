@@ -20,15 +20,15 @@ TESTS = {"verify": "schedule/verify_step_mutation", "hardware queues": "schedule
          "simulate": "schedule/simulate", "pictures": "schedule/strategy_svg", "rank": "engine/rank_effects"}
 # name: (what stands there once, what is to stand there)
 MUTATIONS = {
-    "losses_not_awaited": ("          add(EffectKind::await, losses);\n", ""),
-    "norm_not_begun": ("          add(EffectKind::begin, norms);\n", ""),
-    "norm_not_awaited": ("          add(EffectKind::await, norms);\n", ""),
-    "sums_not_begun_early": ("early && ends.last(action.stage) == i", "false && early && ends.last(action.stage) == i"),
-    "sums_begun_by_first_pass": ("early && ends.last(action.stage) == i", "early && action.index == 0"),
-    "sums_not_begun_late": ("if (!early && !reduces) {", "if (false) {"),
-    "average_not_begun": ("              begin_behind(average(action.stage));\n", ""),
-    "average_not_awaited": ("            add(EffectKind::await, average(action.stage));\n", ""),
-    "overlapped_average_not_begun": ("if (overlapped_ && averages(s)) {", "if (false) {"),
+    "losses_not_awaited": ("          *next_++ = {EffectKind::await, i, losses};\n", ""),
+    "norm_not_begun": ("          begin(norms, i, false);\n", ""),
+    "norm_not_awaited": ("          *next_++ = {EffectKind::await, i, norms};\n", ""),
+    "sums_not_begun_early": ("if (early && ends.last(action.stage) == i) {", "if (false) {"),
+    "sums_begun_by_first_pass": ("if (early && ends.last(action.stage) == i) {", "if (early && action.index == 0) {"),
+    "sums_not_begun_late": ("reduce_gradient && !early && reductions == 0) {", "end) {"),
+    "average_not_begun": ("            begin(average(action.stage), i, true);\n", ""),
+    "average_not_awaited": ("            *next_++ = {EffectKind::await, i, average(action.stage)};\n", ""),
+    "overlapped_average_not_begun": ("if (overlapped_ && is_averaged(s)) {", "if (false) {"),
     "sends_are_received": ("is_send(action.kind) ? EffectKind::send", "!is_send(action.kind) ? EffectKind::send"),
 }
 

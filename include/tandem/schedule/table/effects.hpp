@@ -151,21 +151,15 @@ class StepEffects {
         edges_{map},
         actions_{map.devices},
         buckets_{map.stages},
-        most_buckets_{look_at(table)},
+        effect_{look_at(table)},
+        next_{effect_.data()},
         members_{collectives()},
         first_{std::int64_t{map.devices} + 1},
-        effect_{most(table)} {
-    Effect* const begin = effect_.data();
-    Effect* next = begin;
+        sends_{map.channels()} {
     for (int d = 0; d < map.devices; ++d) {
-      list({row_of(table, d).data, actions_[d]}, d, reduces_early, [&](Effect const& effect) {
-        if (effect.kind == EffectKind::begin) {
-          ++members_[effect.meets];
-        }
-        *next++ = effect;
-      });
-      *next++ = {.place = -1};
-      first_[d + 1] = next - begin;
+      list({row_of(table, d).data, actions_[d]}, d, reduces_early);
+      *next_++ = {.place = -1};
+      first_[d + 1] = next_ - effect_.data();
     }
   }
 
@@ -186,6 +180,8 @@ class StepEffects {
   }
   /// How many devices begin one.
   [[nodiscard]] constexpr int members(int collective) const { return members_[collective]; }
+  /// How many messages a channel has.
+  [[nodiscard]] constexpr int sends(int channel) const { return sends_[channel]; }
   /// Whether one is a sum of losses or norms, of which each device has one.
   [[nodiscard]] static constexpr bool is_of_all(int collective) { return collective <= norms; }
   /// Whether one is an average of weights.
@@ -204,120 +200,6 @@ class StepEffects {
     return 2 + map_.parts() + group * most_buckets_ + bucket;
   }
 
-  // Notes what the rows have in common. @returns the most buckets of a stage
-  template <class Table>
-  constexpr int look_at(Table const& table) {
-    Scratch<bool> updated{map_.stages};
-    int most = 0;
-    for (int d = 0; d < map_.devices; ++d) {
-      ActionSpan const row = known_part(row_of(table, d), map_);
-      actions_[d] = row.size;
-      for (Action const& action : row) {
-        if (action.kind == ActionKind::update) {
-          updated[action.stage] = true;
-        } else if (action.kind == ActionKind::exchange) {
-          keeps_two_ = true;
-          overlapped_ = overlapped_ || !updated[action.stage];
-        } else if (action.kind == ActionKind::reduce_gradient) {
-          most = ++buckets_[action.stage] > most ? buckets_[action.stage] : most;
-        }
-      }
-    }
-    return most;
-  }
-
-  // As many as there are, or some more: an action that is no message has two, besides the sums and
-  // averages that it begins.
-  template <class Table>
-  constexpr std::int64_t most(Table const& table) const {
-    std::int64_t all = std::int64_t{2} * map_.stages * (1 + most_buckets_) + map_.devices;
-    for (int d = 0; d < map_.devices; ++d) {
-      Action const* const row = row_of(table, d).data;
-      for (int i = 0; i < actions_[d]; ++i) {
-        if (is_message(row[i].kind)) {
-          edges_.each_message(row[i], [&all](int, bool) { ++all; });
-        } else {
-          all += 2;
-        }
-      }
-    }
-    return all;
-  }
-
-  template <class Sink>
-  constexpr void list(ActionSpan row, int d, bool reduces_early, Sink const& sink) const {
-    RowEnds const ends{row, map_};
-    bool const early = begins_gradients_early(map_, keeps_two_, reduces_early, d);
-    bool reduces = false;
-    Scratch<int> reduced{map_.stages};
-    int i = 0;
-    auto const add = [&](EffectKind kind, int meets = -1, int edge = -1, bool behind = false) {
-      sink(Effect{kind, i, meets, edge, behind});
-    };
-    auto const begin_behind = [&](int collective) { add(EffectKind::begin, collective, -1, true); };
-    auto const begin_buckets = [&](int stage, bool behind) {
-      for (int bucket = 0; bucket < buckets_[stage]; ++bucket) {
-        add(EffectKind::begin, gradients(stage, bucket), -1, behind);
-      }
-    };
-    // Two copies on one device are averaged by it alone.
-    auto const averages = [&](int s) { return keeps_two_ && map_.device[map_.twin(s)] != d; };
-    each_own(d, [&](int s) {
-      if (overlapped_ && averages(s)) {
-        add(EffectKind::begin, average(s));
-      }
-      return true;
-    });
-    for (; i < row.size; ++i) {
-      Action const& action = row[i];
-      switch (action.kind) {
-        case ActionKind::send_forward:
-        case ActionKind::receive_forward:
-        case ActionKind::send_backward:
-        case ActionKind::receive_backward:
-          edges_.each_message(action, [&](int edge, bool forward) {
-            add(is_send(action.kind) ? EffectKind::send : EffectKind::receive,
-                map_.channel(edge, forward), edge);
-          });
-          break;
-        case ActionKind::reduce_gradient:
-          if (!early && !reduces) {
-            each_own(d, [&](int s) {
-              begin_buckets(s, false);
-              return keeps_two_;  // else of two copies here the first has their sum
-            });
-          }
-          reduces = true;
-          add(EffectKind::await, gradients(action.stage, reduced[action.stage]++));
-          break;
-        case ActionKind::begin_loss:
-          begin_behind(losses);
-          break;
-        case ActionKind::await_loss:
-          add(EffectKind::await, losses);
-          break;
-        case ActionKind::reduce_norm:
-          add(EffectKind::begin, norms);
-          add(EffectKind::await, norms);
-          break;
-        case ActionKind::exchange:
-          if (averages(action.stage)) {
-            add(EffectKind::await, average(action.stage));
-          }
-          break;
-        default:
-          add(EffectKind::work);
-          if (action.kind == ActionKind::update) {
-            if (!overlapped_ && averages(action.stage)) {
-              begin_behind(average(action.stage));
-            }
-          } else if (early && ends.last(action.stage) == i) {
-            begin_buckets(action.stage, true);
-          }
-      }
-    }
-  }
-
   // Calls f(stage) for those of a device, the last part first, of a part until f says no.
   template <class F>
   constexpr void each_own(int d, F const& f) const {
@@ -329,16 +211,129 @@ class StepEffects {
     }
   }
 
+  // Notes what the rows have in common. @returns as many effects as there are, or some more: an
+  // action that is no message has two, besides the sums and averages that it begins
+  template <class Table>
+  constexpr std::int64_t look_at(Table const& table) {
+    Scratch<bool> updated{map_.stages};
+    std::int64_t most = 0;
+    for (int d = 0; d < map_.devices; ++d) {
+      ActionSpan const row = known_part(row_of(table, d), map_);
+      actions_[d] = row.size;
+      for (Action const& action : row) {
+        most += 2;
+        if (action.kind <= ActionKind::weight_gradient) {
+          continue;
+        }
+        if (is_message(action.kind)) {
+          most -= 2;
+          for (int e = edges_.first(action); e >= 0; e = edges_.next(action.kind, e)) {
+            ++most;
+          }
+        } else if (action.kind == ActionKind::update) {
+          updated[action.stage] = true;
+        } else if (action.kind == ActionKind::exchange) {
+          keeps_two_ = true;
+          overlapped_ = overlapped_ || !updated[action.stage];
+        } else if (action.kind == ActionKind::reduce_gradient) {
+          int const own = ++buckets_[action.stage];
+          most_buckets_ = own > most_buckets_ ? own : most_buckets_;
+        }
+      }
+    }
+    return most + std::int64_t{2} * map_.stages * (1 + most_buckets_) + map_.devices;
+  }
+
+  constexpr void begin(int collective, int place, bool behind) {
+    ++members_[collective];
+    *next_++ = {EffectKind::begin, place, collective, -1, behind};
+  }
+  constexpr void begin_buckets(int stage, int place, bool behind) {
+    for (int bucket = 0; bucket < buckets_[stage]; ++bucket) {
+      begin(gradients(stage, bucket), place, behind);
+    }
+  }
+  // Two copies on one device are averaged by it alone.
+  [[nodiscard]] constexpr bool is_averaged(int stage) const {
+    return keeps_two_ && map_.device[map_.twin(stage)] != map_.device[stage];
+  }
+
+  constexpr void list(ActionSpan row, int d, bool reduces_early) {
+    RowEnds const ends{row, map_};
+    bool const early = begins_gradients_early(map_, keeps_two_, reduces_early, d);
+    Scratch<int> reduced{map_.stages};
+    int reductions = 0;
+    each_own(d, [this](int s) {
+      if (overlapped_ && is_averaged(s)) {
+        begin(average(s), 0, false);
+      }
+      return true;
+    });
+    for (int i = 0; i < row.size; ++i) {
+      Action const& action = row.data[i];
+      if (action.kind <= ActionKind::weight_gradient) {
+        *next_++ = {EffectKind::work, i};
+        if (early && ends.last(action.stage) == i) {
+          begin_buckets(action.stage, i, true);
+        }
+        continue;
+      }
+      if (is_message(action.kind)) {
+        EffectKind const kind = is_send(action.kind) ? EffectKind::send : EffectKind::receive;
+        for (int e = edges_.first(action); e >= 0; e = edges_.next(action.kind, e)) {
+          int const channel = map_.channel(e, goes_forward(action.kind));
+          sends_[channel] += kind == EffectKind::send ? 1 : 0;
+          *next_++ = {kind, i, channel, e};
+        }
+        continue;
+      }
+      if (action.kind == ActionKind::reduce_gradient && !early && reductions == 0) {
+        each_own(d, [this, i](int s) {
+          begin_buckets(s, i, false);
+          return keeps_two_;  // else of two copies here the first has their sum
+        });
+      }
+      switch (action.kind) {
+        case ActionKind::reduce_gradient:
+          ++reductions;
+          *next_++ = {EffectKind::await, i, gradients(action.stage, reduced[action.stage]++)};
+          break;
+        case ActionKind::begin_loss:
+          begin(losses, i, true);
+          break;
+        case ActionKind::await_loss:
+          *next_++ = {EffectKind::await, i, losses};
+          break;
+        case ActionKind::reduce_norm:
+          begin(norms, i, false);
+          *next_++ = {EffectKind::await, i, norms};
+          break;
+        case ActionKind::exchange:
+          if (is_averaged(action.stage)) {
+            *next_++ = {EffectKind::await, i, average(action.stage)};
+          }
+          break;
+        default:
+          *next_++ = {EffectKind::work, i};
+          if (!overlapped_ && is_averaged(action.stage)) {
+            begin(average(action.stage), i, true);
+          }
+      }
+    }
+  }
+
   StageMapView map_;
   StageEdges edges_;
   bool keeps_two_ = false;
   bool overlapped_ = false;
   Scratch<int> actions_;  // of each device
   Scratch<int> buckets_;  // of each stage
-  int most_buckets_;
+  int most_buckets_ = 0;
+  Scratch<Effect> effect_;
+  Effect* next_;
   Scratch<int> members_;
   Scratch<std::int64_t> first_;  // effect of each device
-  Scratch<Effect> effect_;
+  Scratch<int> sends_;           // of each channel
 };
 
 }  // namespace tandem::detail

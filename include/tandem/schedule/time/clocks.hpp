@@ -45,7 +45,6 @@ class MessageClocks {
   /// Messages in the order in which they are sent; they lie from `first`.
   struct Channel {
     std::int64_t first = 0;
-    int all = 0;
     int sent = 0;
     int received = 0;
   };
@@ -55,17 +54,10 @@ class MessageClocks {
   };
 
   constexpr std::int64_t count(StepEffects const& effects, StageMapView const& map) {
-    for (int d = 0; d < map.devices; ++d) {
-      for (int i = 0; i < effects.size(d); ++i) {
-        if (effects.at(d, i).kind == EffectKind::send) {
-          ++channel_[effects.at(d, i).meets].all;
-        }
-      }
-    }
     std::int64_t all = 0;
     for (int c = 0; c < map.channels(); ++c) {
       channel_[c].first = all;
-      all += channel_[c].all;
+      all += effects.sends(c);
     }
     return all;
   }
