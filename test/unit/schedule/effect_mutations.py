@@ -20,14 +20,14 @@ TESTS = {"verify": "schedule/verify_step_mutation", "hardware queues": "schedule
          "simulate": "schedule/simulate", "pictures": "schedule/strategy_svg", "rank": "engine/rank_effects"}
 # name: (what stands there once, what is to stand there)
 MUTATIONS = {
-    "losses_not_awaited": ("          *next_++ = {EffectKind::await, i, losses};\n", ""),
+    "losses_not_awaited": ("          *next_++ = Effect{EffectKind::await, i, losses};\n", ""),
     "norm_not_begun": ("          begin(norms, i, false);\n", ""),
-    "norm_not_awaited": ("          *next_++ = {EffectKind::await, i, norms};\n", ""),
+    "norm_not_awaited": ("          *next_++ = Effect{EffectKind::await, i, norms};\n", ""),
     "sums_not_begun_early": ("if (early && ends.last(action.stage) == i) {", "if (false) {"),
     "sums_begun_by_first_pass": ("if (early && ends.last(action.stage) == i) {", "if (early && action.index == 0) {"),
     "sums_not_begun_late": ("reduce_gradient && !early && reductions == 0) {", "end) {"),
     "average_not_begun": ("            begin(average(action.stage), i, true);\n", ""),
-    "average_not_awaited": ("            *next_++ = {EffectKind::await, i, average(action.stage)};\n", ""),
+    "average_not_awaited": ("            *next_++ = Effect{EffectKind::await, i, average(action.stage)};\n", ""),
     "overlapped_average_not_begun": ("if (overlapped_ && is_averaged(s)) {", "if (false) {"),
     "sends_are_received": ("is_send(action.kind) ? EffectKind::send", "!is_send(action.kind) ? EffectKind::send"),
 }

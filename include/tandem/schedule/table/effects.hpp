@@ -157,8 +157,8 @@ class StepEffects {
         first_{std::int64_t{map.devices} + 1},
         sends_{map.channels()} {
     for (int d = 0; d < map.devices; ++d) {
-      list({row_of(table, d).data, actions_[d]}, d, reduces_early);
-      *next_++ = {.place = -1};
+      list(ActionSpan{row_of(table, d).data, actions_[d]}, d, reduces_early);
+      *next_++ = Effect{EffectKind::work, -1};
       first_[d + 1] = next_ - effect_.data();
     }
   }
@@ -246,7 +246,7 @@ class StepEffects {
 
   constexpr void begin(int collective, int place, bool behind) {
     ++members_[collective];
-    *next_++ = {EffectKind::begin, place, collective, -1, behind};
+    *next_++ = Effect{EffectKind::begin, place, collective, -1, behind};
   }
   constexpr void begin_buckets(int stage, int place, bool behind) {
     for (int bucket = 0; bucket < buckets_[stage]; ++bucket) {
@@ -272,7 +272,7 @@ class StepEffects {
     for (int i = 0; i < row.size; ++i) {
       Action const& action = row.data[i];
       if (action.kind <= ActionKind::weight_gradient) {
-        *next_++ = {EffectKind::work, i};
+        *next_++ = Effect{EffectKind::work, i};
         if (early && ends.last(action.stage) == i) {
           begin_buckets(action.stage, i, true);
         }
@@ -283,7 +283,7 @@ class StepEffects {
         for (int e = edges_.first(action); e >= 0; e = edges_.next(action.kind, e)) {
           int const channel = map_.channel(e, goes_forward(action.kind));
           sends_[channel] += kind == EffectKind::send ? 1 : 0;
-          *next_++ = {kind, i, channel, e};
+          *next_++ = Effect{kind, i, channel, e};
         }
         continue;
       }
@@ -296,25 +296,25 @@ class StepEffects {
       switch (action.kind) {
         case ActionKind::reduce_gradient:
           ++reductions;
-          *next_++ = {EffectKind::await, i, gradients(action.stage, reduced[action.stage]++)};
+          *next_++ = Effect{EffectKind::await, i, gradients(action.stage, reduced[action.stage]++)};
           break;
         case ActionKind::begin_loss:
           begin(losses, i, true);
           break;
         case ActionKind::await_loss:
-          *next_++ = {EffectKind::await, i, losses};
+          *next_++ = Effect{EffectKind::await, i, losses};
           break;
         case ActionKind::reduce_norm:
           begin(norms, i, false);
-          *next_++ = {EffectKind::await, i, norms};
+          *next_++ = Effect{EffectKind::await, i, norms};
           break;
         case ActionKind::exchange:
           if (is_averaged(action.stage)) {
-            *next_++ = {EffectKind::await, i, average(action.stage)};
+            *next_++ = Effect{EffectKind::await, i, average(action.stage)};
           }
           break;
         default:
-          *next_++ = {EffectKind::work, i};
+          *next_++ = Effect{EffectKind::work, i};
           if (!overlapped_ && is_averaged(action.stage)) {
             begin(average(action.stage), i, true);
           }
